@@ -305,11 +305,7 @@ class JointGroup:
         if isinstance(X_BT, Mapping):
             return inputs.several_tips(X_BT, start, world, settings, locked, validity)
         request = IkRequest(
-            X_BT,
-            start,
-            locked=locked,
-            validity=inputs.validity(world, validity),
-            settings=settings,
+            X_BT, start, locked=locked, validity=inputs.validity(world, validity), settings=settings
         )
         return solve_reachable(group._solver, request, group._solver.chain)
 
@@ -656,12 +652,7 @@ class JointGroup:
     # ---- inside
 
     def _read(self, q: ArrayLike | str, *, one: bool = False) -> tuple[ArrayLike, bool]:
-        """Return configurations, a named state as its positions, and whether they are several.
-
-        Raises:
-            InvalidCommand: neither a state nor of a shape that is allowed; names both.
-            UnknownState: lists the states of this group.
-        """
+        """Return configurations, a named state as its positions, and whether they are several."""
         if isinstance(q, str):
             return self.state(q), False
         shape, n = shape_of(q), len(self.joint_names)

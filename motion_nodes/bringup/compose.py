@@ -220,11 +220,7 @@ def omissions(config: BringupConfig) -> list[str]:
 
 
 def _suction_links(placements: Sequence[Placement], robots: Sequence[Robot]) -> tuple[str, ...]:
-    """Return the tool of each arm, as [NAMESPACE/]LINK.
-
-    Raises:
-        InvalidConfig: no robot has a tool.
-    """
+    """Return the tool of each arm, as [NAMESPACE/]LINK."""
     links = [
         under(place.namespace, robot.tool_frame)
         for place, robot in zip(placements, robots, strict=True)

@@ -494,14 +494,7 @@ def _kinds_of(base: str) -> Sequence[str]:
 def _unserved(
     controllers: Sequence[UserController], robot: Robot, base: str, *, jointed: bool
 ) -> list[str]:
-    """Return which controllers have no node, and why.
-
-    Args:
-        controllers: of a robot.
-        robot: the robot.
-        base: name of its base controller; empty: none.
-        jointed: whether it has a joint controller.
-    """
+    """Return which controllers have no node, and why."""
     notes = []
     for c in controllers:
         if c.kind == STATES:

@@ -314,11 +314,7 @@ def composition(options: SuiteOptions) -> Composition:
 
 
 def _check_alone(names: Sequence[str]) -> None:
-    """Check that no node of these full names runs on this machine in this ROS domain.
-
-    Raises:
-        SecondInstance: names those that do.
-    """
+    """Check that no node of these full names runs on this machine in this ROS domain."""
     running = {name: owner for name in names if (owner := owner_of(name))}
     if running:
         listed = ", ".join(f"{name} (process {owner})" for name, owner in list(running.items())[:3])

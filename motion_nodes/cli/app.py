@@ -71,8 +71,7 @@ def _version(asked: bool) -> None:
 def _prepare(
     context: typer.Context,
     version: Annotated[
-        bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Prepare the message packages before the first command that needs them."""
@@ -170,8 +169,7 @@ def up(
     ] = True,
     autostart: Annotated[bool, typer.Option(help="Configure and activate the nodes.")] = True,
     floor: Annotated[
-        bool | None,
-        typer.Option(help="Add the floor to planning scenes; default: in simulation."),
+        bool | None, typer.Option(help="Add the floor to planning scenes; default: in simulation.")
     ] = None,
     floor_height: Annotated[
         float | None,

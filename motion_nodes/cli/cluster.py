@@ -57,11 +57,7 @@ class _Parts(Executor):
         self._lost: Lost | None = None
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Submit a part.
-
-        Raises:
-            Lost: the cluster was lost.
-        """
+        """Submit a part."""
         if self._lost is not None:
             raise self._lost
         try:

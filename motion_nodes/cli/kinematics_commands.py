@@ -301,11 +301,7 @@ def _short(row: dict[str, Any]) -> object:
 
 
 def _read(file: str) -> Array:
-    """Return the poses of a file, shape (m, 4, 4).
-
-    Raises:
-        InvalidDescription: the file cannot be read, has other columns or no poses.
-    """
+    """Return the poses of a file, shape (m, 4, 4)."""
     import csv
 
     import numpy as np

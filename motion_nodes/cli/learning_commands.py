@@ -26,11 +26,7 @@ from motion_nodes.errors import InvalidCommand, InvalidConfig
 
 if TYPE_CHECKING:
     from motion_nodes.extras.learning.networks import Policy
-    from motion_nodes.extras.learning.trainer import (
-        Evaluation,
-        TrainingConfig,
-        TrainingProgress,
-    )
+    from motion_nodes.extras.learning.trainer import Evaluation, TrainingConfig, TrainingProgress
     from motion_nodes.extras.policies.runner import PolicyRunner
 
 _EVALUATION_SEED, _SELECTION_SEED = 1_000_003, 2_000_003
@@ -52,8 +48,7 @@ def learn(
         typer.Option(help="Robot of reach: name, folder or file; default: that of the task."),
     ] = None,
     minutes: Annotated[
-        float | None,
-        typer.Option(help="Duration of training [min]; default: that of the task."),
+        float | None, typer.Option(help="Duration of training [min]; default: that of the task.")
     ] = None,
     steps: Annotated[
         int | None, typer.Option(help="Steps of all environments, in place of a duration.")
@@ -140,11 +135,7 @@ def _train(
 
     from motion_nodes.extras.learning.export import export_policy
     from motion_nodes.extras.learning.mujoco_env import MujocoEnv, Randomization
-    from motion_nodes.extras.learning.tasks.registry import (
-        EnvFactory,
-        make_task,
-        task_entry,
-    )
+    from motion_nodes.extras.learning.tasks.registry import EnvFactory, make_task, task_entry
     from motion_nodes.extras.learning.trainer import evaluate
     from motion_nodes.extras.learning.training_run import (
         BestPolicy,
@@ -363,8 +354,7 @@ def _replayed(runner: PolicyRunner, recording: Path, plot: Path | None) -> dict[
 
 def dataset(
     files: Annotated[
-        list[str],
-        typer.Argument(help="Recordings (.mcap), each an episode.", metavar="FILE..."),
+        list[str], typer.Argument(help="Recordings (.mcap), each an episode.", metavar="FILE...")
     ],
     output: Annotated[str, typer.Option("--output", "-o", help="New folder.")] = "dataset",
     task: Annotated[

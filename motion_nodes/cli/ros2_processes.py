@@ -56,11 +56,7 @@ def _launch(options: argparse.Namespace) -> int:
 
 
 def _of_suite(values: Mapping[str, str]) -> dict[str, str]:
-    """Return the arguments of the bring-up for those of the launch file for several robots.
-
-    Raises:
-        InvalidConfig: RViz is requested.
-    """
+    """Return the arguments of the bring-up for those of the launch file for several robots."""
     of_suite = dict(values)
     if "robots" in of_suite:
         of_suite["robot"] = of_suite.pop("robots")

@@ -120,11 +120,7 @@ def _for_its_arm(robot: Robot, to: str | None, pose: PoseWords) -> bool:
 
 
 def _arm_request(
-    place: Placement,
-    group: str | None,
-    to: str | None,
-    pose: PoseWords,
-    degrees: bool,
+    place: Placement, group: str | None, to: str | None, pose: PoseWords, degrees: bool
 ) -> GoalRequest:
     """Return the request for an arm."""
     from motion_nodes.cli.values import Subject, TipPose
@@ -218,8 +214,7 @@ def wait(
     robots: Annotated[
         list[str],
         typer.Argument(
-            help="Robots, as given to `motion up`: [NAMESPACE:=]ROBOT.",
-            metavar="ROBOT...",
+            help="Robots, as given to `motion up`: [NAMESPACE:=]ROBOT.", metavar="ROBOT..."
         ),
     ],
     namespace: Annotated[str, typer.Option(help="Prefix of all robots' namespaces.")] = "",
@@ -369,8 +364,7 @@ def mcp(
         str, typer.Argument(help="Robot, as given to `motion up`: [NAMESPACE:=]ROBOT.")
     ],
     max_velocity: Annotated[
-        float,
-        typer.Option(help="Max scaling factor of velocities and accelerations, in (0, 1]."),
+        float, typer.Option(help="Max scaling factor of velocities and accelerations, in (0, 1].")
     ] = 0.5,
     read_only: Annotated[
         bool, typer.Option("--read-only", help="Queries, cancel and stop only; nothing moves.")

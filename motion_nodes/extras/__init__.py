@@ -105,11 +105,7 @@ def require_executable(executable: str) -> None:
 
 
 def _offered(kind: str) -> Iterator[Any]:
-    """Yield the functions that the extras of this installation offer as a field of Extra.
-
-    Raises:
-        MotionError: a library of an extra is not installed.
-    """
+    """Yield the functions that the extras of this installation offer as a field of Extra."""
     for name, extra in EXTRAS.items():
         module, _, function = getattr(extra, kind).partition(":")
         if module and is_present(name):

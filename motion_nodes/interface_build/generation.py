@@ -135,11 +135,7 @@ def generate(packages: list[Package], place: Workplace, progress: Progress) -> N
 
 @contextlib.contextmanager
 def _processes() -> Iterator[ProcessPoolExecutor]:
-    """Return a pool of forked processes.
-
-    Raises:
-        BuildError: one was killed.
-    """
+    """Return a pool of forked processes."""
     fork = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(mp_context=fork, initializer=_leave_signals_to_parent) as pool:
         try:

@@ -270,11 +270,7 @@ def _normalized(name: str | None) -> str:
 
 
 def _installer() -> list[str]:
-    """Return the command that installs into this interpreter: pip's, or uv's without pip.
-
-    Raises:
-        BuildError: there is neither.
-    """
+    """Return the command that installs into this interpreter: pip's, or uv's without pip."""
     if importlib.util.find_spec("pip"):
         pip = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check"]
         return [*pip, "--force-reinstall"]

@@ -387,10 +387,7 @@ class AckermannBaseNode(WheeledBaseNode[AckermannParams]):
         if given is not None:
             drive = message.drive
             command = DriveCommand(
-                drive.steering_angle,
-                drive.steering_angle_velocity,
-                drive.speed,
-                drive.acceleration,
+                drive.steering_angle, drive.steering_angle_velocity, drive.speed, drive.acceleration
             )
             self._take_drive(command, given)
 

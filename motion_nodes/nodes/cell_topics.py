@@ -267,11 +267,7 @@ class _NoTransforms:
         """Do nothing."""
 
     def pose(self, parent: str, child: str) -> tuple[Array, int | None]:
-        """Raise.
-
-        Raises:
-            UnknownFrame: always.
-        """
+        """Raise."""
         raise UnknownFrame(child, (), parent)
 
 

@@ -127,11 +127,7 @@ class ComponentManager(Node):
         return response
 
     def _start(self, node: MotionNode[Any]) -> None:
-        """Add a node to the process, and configure and activate it unless a manager does.
-
-        Raises:
-            MotionError: it cannot be configured or activated.
-        """
+        """Add a node to the process, and configure and activate it unless a manager does."""
         self._of_process.append(node)
         self._spinning.add_node(node)
         for trigger in (node.trigger_configure, node.trigger_activate) if node.autostart else ():

@@ -15,11 +15,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from controller_manager_msgs.msg import (
-    ControllerState,
-    HardwareComponentState,
-    HardwareInterface,
-)
+from controller_manager_msgs.msg import ControllerState, HardwareComponentState, HardwareInterface
 from controller_manager_msgs.srv import (
     CleanupController,
     ConfigureController,
@@ -274,11 +270,7 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
             (LoadController, "load_controller", self._on_load),
             (UnloadController, "unload_controller", self._on_unload),
             (ReloadControllerLibraries, "reload_controller_libraries", self._on_reload),
-            (
-                SetHardwareComponentState,
-                "set_hardware_component_state",
-                self._on_set_hardware,
-            ),
+            (SetHardwareComponentState, "set_hardware_component_state", self._on_set_hardware),
         ):
             self.serve(kind, f"~/{name}", report, reports)
         self.serve(SwitchController, "~/switch_controller", self._on_switch, changes)

@@ -74,8 +74,7 @@ class TrajectoryGeneratorParams(ExecutionParams):
     )
     tool: str = param("", doc="End effector frame of task-space paths; empty: the group's tip.")
     avoid_collisions: bool = param(
-        True,
-        doc="Reject motions in collision with the robot itself or the planning scene.",
+        True, doc="Reject motions in collision with the robot itself or the planning scene."
     )
     execute: bool = param(
         False,

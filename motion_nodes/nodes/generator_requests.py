@@ -31,11 +31,7 @@ from motion_nodes.core.trajectory.spline import timestamped_trajectory
 from motion_nodes.core.trajectory.through_waypoints import through_waypoints
 from motion_nodes.core.trajectory.timed_path import TimedPath
 from motion_nodes.errors import MotionError
-from motion_nodes.nodes.generator_params import (
-    TrajectoryGeneratorParams,
-    conversion_of,
-    options_of,
-)
+from motion_nodes.nodes.generator_params import TrajectoryGeneratorParams, conversion_of, options_of
 from motion_nodes.ros.current_state_monitor import CurrentStateMonitor
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, joint_values, requested_group
 from motion_nodes.ros.messages.path_constraints import is_constrained
@@ -224,11 +220,7 @@ class GeneratorRequests:
         return self._sampled(motion, begin, check)
 
     def _tip(self, name: str) -> str:
-        """Return the tip of a group; empty for the only group with one.
-
-        Raises:
-            RequestRejected: no such group, or it has no tip.
-        """
+        """Return the tip of a group; empty for the only group with one."""
         group = requested_group(self.robot, name)
         if group.tip is None:
             raise RequestRejected(

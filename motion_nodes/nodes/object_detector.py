@@ -238,11 +238,7 @@ class ObjectDetectorNode(RobotNode[DetectorParams]):
             self.warn("scene", f"attached objects are not filtered from the images: {error}")
 
     def _keep(self, camera: CameraInput, view: View, stamp: float) -> None:
-        """Store the points of an image for the next search.
-
-        Raises:
-            MotionError: a pose at its stamp is unknown, or not yet known (NotYet).
-        """
+        """Store the points of an image for the next search."""
         X_DC, X_DB = self._poses.camera_at(view.frame, stamp), self._poses.base_at(stamp)
         q = self._poses.history.at(stamp, self.params.transform_tolerance)
         spheres = self._checker.sphere_positions(q)
@@ -257,14 +253,7 @@ class ObjectDetectorNode(RobotNode[DetectorParams]):
         names: ObjectNames,
         before: Objects,
     ) -> Objects:
-        """Return the objects in the points of all cameras; in the thread.
-
-        Args:
-            views: of the cameras.
-            carried: poses of the attached objects, shape (4, 4) each.
-            names: of objects.
-            before: previously detected objects.
-        """
+        """Return the objects in the points of all cameras; in the thread."""
         begin, newest = time.monotonic(), max(views, key=lambda view: view.stamp)
         detector, eyes = self._detector, [view.eye for view in views]
         with np.errstate(invalid="ignore"):  # of points that are not finite, which are left out
@@ -294,15 +283,7 @@ class ObjectDetectorNode(RobotNode[DetectorParams]):
     def _seen_in_color(
         self, views: Sequence[CameraView], whole: Sequence[Detection]
     ) -> tuple[list[Detection], dict[str, Detection]]:
-        """Return objects with their colors, and those that a description names; in the thread.
-
-        Args:
-            views: with color images.
-            whole: detected objects.
-
-        Returns:
-            All objects, and those of them that a description names.
-        """
+        """Return objects with their colors, and those that a description names; in the thread."""
         clouds = [(view, view.detected_points) for view in views]
         with np.errstate(invalid="ignore"):
             masks = [[points_on(each, points) for view, points in clouds] for each in whole]

@@ -428,11 +428,7 @@ class OccupancyMapperNode(RobotNode[MapperParams]):
             self.warn("scene", f"objects of the planning scene are not excluded: {error}")
 
     def _add(self, _camera: CameraInput, view: View, stamp: float) -> None:
-        """Map an image.
-
-        Raises:
-            MotionError: a pose at its stamp is unknown, or not yet known (NotYet).
-        """
+        """Map an image."""
         X_MC, X_MB = self._poses.camera_at(view.frame, stamp), self._poses.base_at(stamp)
         spheres = self._spheres(stamp, X_MB)
         begin = time.monotonic()

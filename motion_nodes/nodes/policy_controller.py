@@ -127,11 +127,7 @@ class LearnedPolicyParams(RobotParams):
         le=10.0,
     )
     observation_timeout: float = param(
-        0.5,
-        doc="Max age of ~/observations; older ones are a fault.",
-        unit="s",
-        gt=0.0,
-        le=60.0,
+        0.5, doc="Max age of ~/observations; older ones are a fault.", unit="s", gt=0.0, le=60.0
     )
     stand_at_start: bool = param(True, doc="Stand up as soon as measurements are received.")
     sitting_state: str = param(

@@ -42,9 +42,7 @@ class RobotDriverParams(RobotParams):
         "", doc="Name of the driver; empty: that of the robot's robot.yaml.", read_only=True
     )
     device: str = param(
-        "",
-        doc="Serial port, host name or address; empty: that of robot.yaml.",
-        read_only=True,
+        "", doc="Serial port, host name or address; empty: that of robot.yaml.", read_only=True
     )
     calibration: str = param("", doc="Calibration file of the robot.", read_only=True)
     release_on_exit: bool = param(

@@ -24,10 +24,7 @@ from motion_nodes.nodes.planner.planning_requests import PlanningRequests
 from motion_nodes.nodes.planner.planning_scene import PlanningSceneOwner, SceneFiles
 from motion_nodes.ros import qos
 from motion_nodes.ros.clients.motion_clients import TrajectoryClient
-from motion_nodes.ros.clients.trajectory_execution import (
-    StopCause,
-    TrajectoryExecution,
-)
+from motion_nodes.ros.clients.trajectory_execution import StopCause, TrajectoryExecution
 from motion_nodes.ros.concurrency.queues import ExecutorQueue
 from motion_nodes.ros.concurrency.services import ServiceThreads
 from motion_nodes.ros.current_state_monitor import CurrentStateMonitor

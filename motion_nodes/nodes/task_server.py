@@ -38,11 +38,7 @@ from motion_nodes.extras.tasks.task_plan import (
 from motion_nodes.extras.tasks.task_runner import TaskLimits, TaskRunner, TaskStatus
 from motion_nodes.nodes.task.arm_motions import ArmMotions, CompliantMotions
 from motion_nodes.nodes.task.observed_objects import ObservedObjects
-from motion_nodes.nodes.task.skill_parts import (
-    DriveOutlines,
-    NavigatedBase,
-    SkillParts,
-)
+from motion_nodes.nodes.task.skill_parts import DriveOutlines, NavigatedBase, SkillParts
 from motion_nodes.nodes.task.skill_robot import RobotSkills, TaskRobot
 from motion_nodes.nodes.task.task_params import TaskServerParams
 from motion_nodes.ros import qos

@@ -128,11 +128,7 @@ class TrajectoryGeneratorNode(RobotNode[TrajectoryGeneratorParams]):
         self._worker = threading.Thread(target=self._process, name="trajectories", daemon=True)
         self._worker.start()
         self.listen(
-            JointTrajectory,
-            "~/waypoints",
-            qos.REQUESTS,
-            self._on_waypoints,
-            size_fault=size_fault,
+            JointTrajectory, "~/waypoints", qos.REQUESTS, self._on_waypoints, size_fault=size_fault
         )
         self.listen(String, "~/path_spec", qos.REQUESTS, self._on_path_spec)
         threads = self._threads = ServiceThreads(self, params.request_threads)

@@ -386,10 +386,7 @@ class AgentFunctions:
     """Functions for one robot; thread-safe, one motion at a time."""
 
     def __init__(
-        self,
-        robot: RobotModel,
-        link: RobotLink,
-        config: AgentConfig | None = None,
+        self, robot: RobotModel, link: RobotLink, config: AgentConfig | None = None
     ) -> None:
         """Prepare the functions.
 

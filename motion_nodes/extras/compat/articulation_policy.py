@@ -119,10 +119,7 @@ class ArticulationMotionPolicy:
     """Runs a policy on a robot, which may have more joints in another order."""
 
     def __init__(
-        self,
-        robot: Articulation,
-        policy: MotionPolicy,
-        default_physics_dt: float = 1.0 / 60.0,
+        self, robot: Articulation, policy: MotionPolicy, default_physics_dt: float = 1.0 / 60.0
     ) -> None:
         """Connect a policy to a robot.
 

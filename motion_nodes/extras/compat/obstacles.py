@@ -187,11 +187,7 @@ class Obstacles:
         return True
 
     def _add(
-        self,
-        name: str,
-        make: Callable[[], Solid],
-        pose: ArrayLike | Pose | None,
-        static: bool,
+        self, name: str, make: Callable[[], Solid], pose: ArrayLike | Pose | None, static: bool
     ) -> bool:
         try:
             solid = make()

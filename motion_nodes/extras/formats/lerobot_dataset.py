@@ -193,11 +193,7 @@ class _Dataset:
             (self._folder / "meta" / f"{name}.json").write_text(text, "utf-8")
 
     def _set_features(self, episode: DatasetEpisode) -> None:
-        """Set the features by the first episode.
-
-        Raises:
-            InvalidConfig: those of another episode differ, or values are not finite.
-        """
+        """Set the features by the first episode."""
         found: dict[str, dict[str, Any]] = {}
         for key, columns in episode.vectors.items():
             first = self._features.get(key, {}).get("names", [])

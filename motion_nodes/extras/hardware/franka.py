@@ -447,12 +447,7 @@ class FrankaDriver(RobotDriver):
 
 
 def _joints(robot: Robot, settings: FrankaSettings) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the joints of arm and hand.
-
-    Raises:
-        UnknownJoint: a joint that the robot does not have.
-        InvalidDescription: wrong numbers of joints.
-    """
+    """Return the joints of arm and hand."""
     tree, gripper = robot.tree, robot.groups.get(GRIPPER)
     found, rule = settings.joints or revolute_arm_joints(robot), f"a Franka arm has {JOINTS} joints"
     joints = select_joints(robot, found, (JOINTS,), rule)

@@ -469,11 +469,7 @@ class FrankaArm:
     # ---- internal
 
     def _connect(self) -> None:
-        """Connect in a thread, because libfranka waits without a limit.
-
-        Raises:
-            DriverFault: the reason and what to do.
-        """
+        """Connect in a thread, because libfranka waits without a limit."""
         franky, settings, host = self._franky, self._settings, self._host
         config = franky.RealtimeConfig
         scheduling = config.Enforce if self.realtime else config.Ignore

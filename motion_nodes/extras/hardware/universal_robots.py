@@ -477,11 +477,7 @@ class UniversalRobotsDriver(RobotDriver):
         return tuple(faults)
 
     def _require_ready(self) -> None:
-        """Check the conditions of a start, at a limited rate: the dashboard is slow.
-
-        Raises:
-            DriverFault: with the required action.
-        """
+        """Check the conditions of a start, at a limited rate: the dashboard is slow."""
         now = time.monotonic()
         if now >= self._retry_at:
             remote = "" if self._dashboard is None else self._dashboard.remote_fault()

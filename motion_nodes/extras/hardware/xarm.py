@@ -80,11 +80,7 @@ class XArmSettings:
         le=250.0,
     )
     link_timeout: float = setting(
-        0.2,
-        doc="Time without an answer after which the link is lost.",
-        unit="s",
-        ge=0.01,
-        le=5.0,
+        0.2, doc="Time without an answer after which the link is lost.", unit="s", ge=0.01, le=5.0
     )
     port: int = setting(502, doc="TCP port of the controller.", ge=1, le=65535)
 
@@ -342,11 +338,7 @@ class XArmController:
     # ---- internal
 
     def _probe(self) -> None:
-        """Request the version first, because the SDK retries for minutes without an answer.
-
-        Raises:
-            DriverFault: no answer, or not from an xArm controller.
-        """
+        """Request the version first, because the SDK retries for minutes without an answer."""
         link = TcpLink(self._host, self._port, "the controller of the xArm")
         try:
             link.open()

@@ -182,11 +182,7 @@ def critic_loss(
 
 
 def actor_loss(
-    net: SquashedActor,
-    flat: Floats,
-    observations: Floats,
-    noise: Floats,
-    temperature: float,
+    net: SquashedActor, flat: Floats, observations: Floats, noise: Floats, temperature: float
 ) -> tuple[float, Floats, float]:
     """Return ``mean (temperature log pi - min Q)`` with its gradient, and the mean of ``log pi``.
 

@@ -156,12 +156,7 @@ def new_shard(env: VectorEnvironment, rng: np.random.Generator) -> Shard:
 
 
 def roll_out(
-    shard: Shard,
-    net: ActorCritic,
-    flat: Floats,
-    norm: RunningNorm,
-    steps: int,
-    config: PpoConfig,
+    shard: Shard, net: ActorCritic, flat: Floats, norm: RunningNorm, steps: int, config: PpoConfig
 ) -> tuple[Shard, ShardRollout]:
     """Run a policy for some steps in all environments of a shard.
 
@@ -241,11 +236,7 @@ class ShardExploration:
 
 
 def explore(
-    shard: Shard,
-    net: SquashedActor,
-    actor: Floats | None,
-    norm: RunningNorm,
-    steps: int,
+    shard: Shard, net: SquashedActor, actor: Floats | None, norm: RunningNorm, steps: int
 ) -> tuple[Shard, ShardExploration]:
     """Run a random policy for some steps in all environments of a shard.
 

@@ -359,13 +359,7 @@ class ObjectDetector:
     # ---- inside
 
     def _objects(self, above: Array, X_WP: Array, depth: int = 0) -> Iterator[Detection]:
-        """Yield the objects on a plane.
-
-        Args:
-            above: points over it, in its frame [m], shape (n, 3).
-            X_WP: pose of its frame, shape (4, 4).
-            depth: number of objects below it.
-        """
+        """Yield the objects on a plane."""
         chosen = self.settings
         for index in clusters(above, chosen.cluster_distance):
             if len(index) < chosen.min_points:
@@ -417,11 +411,7 @@ class ObjectDetector:
 
 
 def _outside(points: Array, spheres: ArrayLike | None) -> Array:
-    """Return the points outside of spheres.
-
-    Raises:
-        InvalidCommand: spheres of another shape than (s, 4).
-    """
+    """Return the points outside of spheres."""
     if spheres is None:
         return points
     given = np.asarray(spheres, np.float64)

@@ -202,11 +202,7 @@ class OccupancyMap:
         return True
 
     def add_view(
-        self,
-        points: ArrayLike,
-        X_MC: ArrayLike,
-        time: float,
-        spheres: ArrayLike | None = None,
+        self, points: ArrayLike, X_MC: ArrayLike, time: float, spheres: ArrayLike | None = None
     ) -> ViewResult:
         """Add a view of a camera or scanner.
 

@@ -151,8 +151,7 @@ class BoundTerm:
         raw = self._read(inputs, previous)
         if raw is None:
             raise InvalidCommand(
-                f"missing observation {term.name} ({source_of(term.name)})",
-                field=term.name,
+                f"missing observation {term.name} ({source_of(term.name)})", field=term.name
             )
         values = np.asarray(raw, dtype=np.float64).reshape(-1)
         if values.shape != (term.width,):

@@ -212,11 +212,7 @@ def _code_digest() -> bytes:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold a lock file, so that only one of several processes derives a robot.
-
-    Raises:
-        InvalidConfig: the file cannot be created.
-    """
+    """Hold a lock file, so that only one of several processes derives a robot."""
     try:
         descriptor = open_private(path)
     except OSError as error:

@@ -16,12 +16,7 @@ from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.core.robot.tree import Joint, JointKind, KinematicTree
 from motion_nodes.errors import InvalidDescription
-from motion_nodes.extras.robot_setup.notes import (
-    Confidence,
-    Notes,
-    Question,
-    listed,
-)
+from motion_nodes.extras.robot_setup.notes import Confidence, Notes, Question, listed
 
 _FINGER = re.compile(r"finger|grip|thumb|knuckle|jaw|claw|palm|pinch|hand_(?!e)", re.IGNORECASE)
 _DIGIT = re.compile(r"(?<![a-z])(index|middle|ring|pinky|little)(?![a-z])", re.IGNORECASE)
@@ -217,10 +212,7 @@ class Groups:
 
 
 def guess_groups(
-    tree: KinematicTree,
-    left_out: Collection[str],
-    findings: Notes,
-    base: str | None = None,
+    tree: KinematicTree, left_out: Collection[str], findings: Notes, base: str | None = None
 ) -> Groups:
     """Return groups of the joints of a robot.
 
@@ -290,10 +282,7 @@ def guess_groups(
 
 
 def _split(
-    branches: Branches,
-    joints: Sequence[Joint],
-    chains: list[list[Joint]],
-    hands: list[list[Joint]],
+    branches: Branches, joints: Sequence[Joint], chains: list[list[Joint]], hands: list[list[Joint]]
 ) -> None:
     """Divide joints with a common parent into chains and hands."""
     fingers = branches.hand(joints)

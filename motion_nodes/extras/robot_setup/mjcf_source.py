@@ -526,11 +526,7 @@ class _Conversion:
     # ---- constraints, keyframes, actuators
 
     def _mimic(self) -> None:
-        """Add the constraints between two joints as mimic joints.
-
-        Raises:
-            InvalidDescription: the constraint is no straight line, or a joint would follow two.
-        """
+        """Add the constraints between two joints as mimic joints."""
         model = self._model
         for e in _joint_equalities(model):
             first, second = int(model.eq_obj1id[e]), int(model.eq_obj2id[e])

@@ -141,11 +141,7 @@ def mount_arm(
 
 
 def _check(carrier: Robot, carried: Robot, mount: ArmMount) -> None:
-    """Raise an error for robots that cannot be combined.
-
-    Raises:
-        InvalidConfig: names the option, or a name that both robots use.
-    """
+    """Raise an error for robots that cannot be combined."""
     if carrier.base is None:
         raise InvalidConfig(f"'{carrier.name}' has no wheels; a base is needed.", field="base")
     if carried.kind != "arm":

@@ -181,12 +181,7 @@ class _Making:
     """Steps of the creation of a robot's folder from its file."""
 
     def __init__(
-        self,
-        source: RobotSource,
-        name: str,
-        target: Path,
-        findings: Notes,
-        report: Progress,
+        self, source: RobotSource, name: str, target: Path, findings: Notes, report: Progress
     ) -> None:
         self._source, self._name, self._target = source, name, target
         self._findings, self._report = findings, report
@@ -330,11 +325,7 @@ class _Making:
         self._robot = robot
 
     def _excess_pairs(self, robot: Robot) -> dict[str, str | bytes]:
-        """Return robot.yaml without sphere checks of pairs that only collide by their spheres.
-
-        Args:
-            robot: loaded from its folder, with its meshes.
-        """
+        """Return robot.yaml without sphere checks of pairs that only collide by their spheres."""
         found = self._found
         if not add_excess_pairs(robot, found, self._left_out, self._rng, self._findings):
             return {}
@@ -342,11 +333,7 @@ class _Making:
         return {ROBOT_FILE: self._robot_text()}
 
     def _check_free_share(self, robot: Robot) -> None:
-        """Warn if few random configurations are collision-free, and say whether spheres are why.
-
-        Args:
-            robot: loaded from its folder, with its meshes.
-        """
+        """Warn if few random configurations are collision-free, and say whether spheres are why."""
         Q = random_configurations(robot, _FREE_TRIES, self._rng, self._left_out)
         current = preliminary_robot(self._data, self._tree, self._spheres.links, self._target)
         self._free = float(CollisionChecker(current).are_free(Q).mean())

@@ -58,9 +58,7 @@ _REASONS = {
 
 
 def robot_picture(
-    geometries: Mapping[str, LinkGeometry],
-    spheres: Mapping[str, Array],
-    X_BL: Mapping[str, Array],
+    geometries: Mapping[str, LinkGeometry], spheres: Mapping[str, Array], X_BL: Mapping[str, Array]
 ) -> bytes:
     """Return a PNG with two views: the robot, and the robot with its spheres.
 

@@ -97,10 +97,7 @@ def _refuse_arguments(path: Path, arguments: Mapping[str, str] | None) -> None:
 
 
 def _expanded(
-    path: Path,
-    search: PackageSearch,
-    arguments: Mapping[str, str] | None,
-    findings: Notes,
+    path: Path, search: PackageSearch, arguments: Mapping[str, str] | None, findings: Notes
 ) -> Any:
     expansion = expand(path, search, arguments)
     if expansion.left_out:

@@ -153,10 +153,7 @@ def find_self_collisions(
 
 
 def geometry_touches(
-    robot: Robot,
-    geometries: Mapping[str, LinkGeometry],
-    pairs: Sequence[tuple[str, str]],
-    q: Array,
+    robot: Robot, geometries: Mapping[str, LinkGeometry], pairs: Sequence[tuple[str, str]], q: Array
 ) -> bool:
     """Return whether the geometry of any of the pairs of links collides.
 

@@ -85,9 +85,7 @@ def repair_inertial(link: Any, file: Path, findings: Notes) -> None:
     for key in ("ixy", "ixz", "iyz"):
         inertia.set(key, "0")
     findings.add(
-        "guessed",
-        "masses",
-        f"{name}: inertia {moment} kg m^2 (the file's is not consistent)",
+        "guessed", "masses", f"{name}: inertia {moment} kg m^2 (the file's is not consistent)"
     )
 
 

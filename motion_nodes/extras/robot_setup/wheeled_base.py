@@ -322,11 +322,7 @@ def _two_steered_axles(guess: BaseGuess, wheels: Sequence[Wheel], findings: Note
 
 
 def _mecanum(
-    guess: BaseGuess,
-    rolling: Sequence[Wheel],
-    tree: KinematicTree,
-    findings: Notes,
-    evidence: str,
+    guess: BaseGuess, rolling: Sequence[Wheel], tree: KinematicTree, findings: Notes, evidence: str
 ) -> bool:
     """Return whether these are four mecanum wheels whose rollers are not in the URDF."""
     words = [f"{w.joint} {tree.joints[w.joint].child}".lower() for w in rolling]
@@ -482,10 +478,7 @@ def floor_contact(
 
 
 def _skids(
-    base: BaseGuess,
-    tree: KinematicTree,
-    geometries: Mapping[str, LinkGeometry],
-    base_frame: str,
+    base: BaseGuess, tree: KinematicTree, geometries: Mapping[str, LinkGeometry], base_frame: str
 ) -> tuple[str, ...]:
     """Return the links fixed to the base that touch the floor."""
     poses, rigid = link_poses(tree, base_frame), rigid_links(tree)

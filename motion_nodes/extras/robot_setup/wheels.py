@@ -241,13 +241,7 @@ def wheels_as_seen(
 
 
 def _radius(points: Array, axis: Array, uneven: float) -> float | None:
-    """Return the radius of a round link about an axis through the origin; None if not round.
-
-    Args:
-        points: points of the surface, relative to the axis [m], shape (k, 3).
-        axis: unit vector, shape (3,).
-        uneven: max relative deviation of the outline from a circle.
-    """
+    """Return the radius of a round link about an axis through the origin; None if not round."""
     across = points - np.outer(points @ axis, axis)
     distance = np.linalg.norm(across, axis=1)
     radius = float(distance.max())

@@ -348,9 +348,7 @@ class RobotBackend(ABC):
         self._settled = False
         self._tracks = {
             name: ReferenceTracks(
-                targets.table.velocity_limit,
-                settings,
-                (targets.table.lower, targets.table.upper),
+                targets.table.velocity_limit, settings, (targets.table.lower, targets.table.upper)
             )
             for name, targets in self._targets.items()
         }

@@ -214,14 +214,7 @@ class Stiction:
             self._model.geom_surfacevel[self._objects[item].geoms] = 0.0
 
     def _kept(self, pair: _Pair, contact: Any, move: Numbers, p_WO: Numbers) -> float:
-        """Return the share of a displacement that is kept.
-
-        Args:
-            pair: the pair.
-            contact: contacts of the computed step.
-            move: its displacement in the world, six numbers.
-            p_WO: origin of the object.
-        """
+        """Return the share of a displacement that is kept."""
         x, y, z, a, b, c = move
         turn = a * a + b * b + c * c
         most = math.sqrt(x * x + y * y + z * z) + math.sqrt(turn) * self._objects[pair.object].reach
@@ -254,15 +247,7 @@ def _object_of(model: mujoco.MjModel, body: int) -> _Object:
 
 
 def _follow(pair: _Pair, C: Numbers, p_WC: Numbers, O: Numbers, p_WO: Numbers) -> None:  # noqa: E741
-    """Add the last motion of an object in its carrier to their displacement.
-
-    Args:
-        pair: the pair.
-        C: orientation of the carrier, nine numbers.
-        p_WC: its origin.
-        O: orientation of the object.
-        p_WO: its origin.
-    """
+    """Add the last motion of an object in its carrier to their displacement."""
     x, y, z = p_WO[0] - p_WC[0], p_WO[1] - p_WC[1], p_WO[2] - p_WC[2]
     p = [C[i] * x + C[3 + i] * y + C[6 + i] * z for i in (0, 1, 2)]
     R = [C[i] * O[j] + C[3 + i] * O[3 + j] + C[6 + i] * O[6 + j]

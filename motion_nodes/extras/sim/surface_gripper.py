@@ -54,11 +54,7 @@ class SurfaceGripperSettings:
         0.01, doc="Max distance of a surface along the axis.", unit="m", gt=0.0, le=1.0
     )
     retry_interval: float = setting(
-        0.0,
-        doc="Timeout of closing; 0: one attempt.",
-        unit="s",
-        ge=0.0,
-        le=600.0,
+        0.0, doc="Timeout of closing; 0: one attempt.", unit="s", ge=0.0, le=600.0
     )
     coaxial_force_limit: float = setting(
         -1.0,

@@ -131,13 +131,7 @@ def _lines(T: Array, normals: Array, area: Array, rng: np.random.Generator) -> t
 
 
 def _crossings(T: Array, origins: Array, directions: Array) -> list[tuple[Array, NDArray[np.intp]]]:
-    """Return for each line the signed distances of its crossings, and their triangles, sorted.
-
-    Args:
-        T: corners of triangles [m], shape (m, 3, 3).
-        origins: of the lines [m], shape (n, 3).
-        directions: unit vectors, shape (n, 3).
-    """
+    """Return for each line the signed distances of its crossings, and their triangles, sorted."""
     found = []
     e1, e2 = T[:, 1] - T[:, 0], T[:, 2] - T[:, 0]
     block = max(1, _BLOCK // len(T))

@@ -158,12 +158,7 @@ class TaskLimits:
 class TaskRunner:
     """One task; call :meth:`tick` regularly until its state is no longer RUNNING."""
 
-    def __init__(
-        self,
-        robot: SkillRobot,
-        plan: Plan,
-        limits: TaskLimits | None = None,
-    ) -> None:
+    def __init__(self, robot: SkillRobot, plan: Plan, limits: TaskLimits | None = None) -> None:
         """Start a validated plan.
 
         Args:

@@ -339,11 +339,7 @@ class JointPanel:
         self._events.redraw()
 
     def _set_goal(self, positions: Mapping[str, float]) -> None:
-        """Show a goal state on the sliders of the planned joints.
-
-        Args:
-            positions: by joint [rad or m].
-        """
+        """Show a goal state on the sliders of the planned joints."""
         planned = self._viewed.planned_joints
         self._show({name: value for name, value in positions.items() if name in planned})
         self._events.redraw()

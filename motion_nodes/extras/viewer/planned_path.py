@@ -15,12 +15,7 @@ from motion_nodes.core.robot.link_poses import LinkPoses
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.extras.viewer.joint_panel import show_value
 from motion_nodes.extras.viewer.panel_style import OFF
-from motion_nodes.extras.viewer.plot_panel import (
-    QUANTITIES,
-    data_of,
-    joint_plot,
-    planned_curves,
-)
+from motion_nodes.extras.viewer.plot_panel import QUANTITIES, data_of, joint_plot, planned_curves
 from motion_nodes.extras.viewer.robot_view import GHOST, Appearance, RobotView, ghost_of
 from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
 from motion_nodes.typing import Array

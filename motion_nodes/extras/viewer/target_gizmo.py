@@ -185,11 +185,7 @@ class DragHandles:
     """
 
     def __init__(
-        self,
-        scene: viser.SceneApi,
-        path: str,
-        size: float,
-        dragged: Callable[[Array, bool], None],
+        self, scene: viser.SceneApi, path: str, size: float, dragged: Callable[[Array, bool], None]
     ) -> None:
         """Create hidden handles; their node is added when they are first shown."""
         self._scene, self.path, self.size = scene, path, size

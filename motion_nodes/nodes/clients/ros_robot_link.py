@@ -31,12 +31,7 @@ from motion_nodes.extras.agent_tools.agent_functions import (
 )
 from motion_nodes.extras.tasks.task_plan import TaskOrder
 from motion_nodes.nodes.clients.commands import arm_to_joints, arm_to_pose, resume_all, stop_all
-from motion_nodes.nodes.task.remote_work import (
-    RemoteAction,
-    RemoteService,
-    Work,
-    require_success,
-)
+from motion_nodes.nodes.task.remote_work import RemoteAction, RemoteService, Work, require_success
 from motion_nodes.ros.clients.client_node import client_node
 from motion_nodes.ros.clients.task_client import TaskClient, TaskNotDone
 from motion_nodes.ros.concurrency.queues import ExecutorQueue

@@ -120,9 +120,7 @@ def lap(straight: float, radius: float, spacing: float = 0.1) -> tuple[Pose2, ..
         if s <= ends[3]:
             angle = (s - ends[2]) / radius
             return Pose2(
-                -half - radius * math.sin(angle),
-                radius * (1.0 + math.cos(angle)),
-                math.pi + angle,
+                -half - radius * math.sin(angle), radius * (1.0 + math.cos(angle)), math.pi + angle
             )
         return Pose2(-half + (s - ends[3]), 0.0, 2.0 * math.pi)
 

@@ -512,11 +512,7 @@ class IkBatches:
                 self._checkers.checker(group, Scene(), robot.home)
 
     def solve(
-        self,
-        own: KinematicsRequests,
-        request: Any,
-        response: Any,
-        cancelled: Callable[[], bool],
+        self, own: KinematicsRequests, request: Any, response: Any, cancelled: Callable[[], bool]
     ) -> str:
         """Fill in the response of GetCartesianPath.
 

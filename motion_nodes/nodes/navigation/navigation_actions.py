@@ -237,16 +237,7 @@ class NavigationServer(LoopActionServer[_Navigation]):
         return plan_to(self._host, *goal)
 
     def _read_goals(self, navigation: _Navigation, request: Any, *, waited: bool = False) -> None:
-        """Read the poses of a goal.
-
-        Args:
-            navigation: the goal.
-            request: its message.
-            waited: whether waypoints in frames that are still unknown are missed.
-
-        Raises:
-            NavigationRejected: a pose is invalid; ``bad`` is its index.
-        """
+        """Read the poses of a goal."""
         if getattr(request, "behavior_tree", ""):
             raise NavigationRejected(
                 Codes.INVALID_CONTROLLER,

@@ -74,12 +74,7 @@ BEHAVIOR_CODES = {
 }
 """Name of the error code of a behavior by that of FollowPath; others, and those that a behavior
 does not have, are UNKNOWN."""
-MISSED = (
-    MotionResult.STUCK,
-    MotionResult.FAILED,
-    MotionResult.BLOCKED,
-    MotionResult.TIMEOUT,
-)
+MISSED = (MotionResult.STUCK, MotionResult.FAILED, MotionResult.BLOCKED, MotionResult.TIMEOUT)
 """Results after which the next waypoint is tried if ``stop_on_failure`` is false."""
 MAP_FRAME = "map"
 """Frame of a localization, in which clients of Nav2 send goals (REP-105)."""
@@ -317,12 +312,7 @@ def plan_along(host: BaseNavigatorNode, message: Any, controller_id: str) -> Nav
 def _plan_on_the_spot(
     host: BaseNavigatorNode, frame: str, goal: Pose2, max_deviation: float
 ) -> NavigationPlan:
-    """Plan a motion along a path without a length, such as a planner's from a pose to itself.
-
-    Raises:
-        InvalidCommand: the base is too far away.
-        NavigationRejected: the pose cannot be reached.
-    """
+    """Plan a motion along a path without a length, such as a planner's from a pose to itself."""
     away = _start(host, frame).distance(goal)
     if away > max_deviation:
         raise InvalidCommand(
@@ -364,11 +354,7 @@ def _start(host: BaseNavigatorNode, frame: str) -> Pose2:
 def _in_steady_frame(
     host: BaseNavigatorNode, frame: str, poses: list[Pose2], message: Any
 ) -> tuple[str, list[Pose2]]:
-    """Return frame and poses, converted to the odometry frame if theirs moves with the base.
-
-    Raises:
-        NavigationRejected: an unknown frame, or a message too old for one that moves.
-    """
+    """Return frame and poses, converted to the odometry frame if theirs moves with the base."""
     if frame == host.odom_frame:
         return frame, poses
     X_BF = Pose2() if frame == host.base_frame else _on_the_base(host, frame)
@@ -380,11 +366,7 @@ def _in_steady_frame(
 
 
 def _on_the_base(host: BaseNavigatorNode, frame: str) -> Pose2 | None:
-    """Return the pose of a frame on the base; None for other frames connected to odometry.
-
-    Raises:
-        FrameNotKnown: a frame that is neither.
-    """
+    """Return the pose of a frame on the base; None for other frames connected to odometry."""
     host.tree.update()
     try:
         if host.tree.is_below(frame, host.base_frame):

@@ -69,12 +69,7 @@ class _Sensor:
 class ObstacleInputs:
     """Reads the sensors and stores obstacles in the odometry frame; in the loop."""
 
-    def __init__(
-        self,
-        node: MotionNode[Any],
-        tree: TransformTree,
-        footprint: Footprint,
-    ) -> None:
+    def __init__(self, node: MotionNode[Any], tree: TransformTree, footprint: Footprint) -> None:
         """Subscribe to the topics of the parameters.
 
         Raises:

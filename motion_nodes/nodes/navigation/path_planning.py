@@ -33,11 +33,7 @@ from motion_nodes.nodes.navigation.navigation_requests import (
     FrameNotKnown,
 )
 from motion_nodes.ros import qos
-from motion_nodes.ros.concurrency.action_servers import (
-    ActionGoal,
-    ActionOutcome,
-    GoalServer,
-)
+from motion_nodes.ros.concurrency.action_servers import ActionGoal, ActionOutcome, GoalServer
 from motion_nodes.ros.concurrency.queues import ExecutorQueue
 from motion_nodes.ros.messages.planar_messages import (
     frame_of,
@@ -210,11 +206,7 @@ class PathPlanning:
         self._threads.submit(self._run, goal, plan, begin)
 
     def _smooth(self, goal: ActionGoal, begin: float) -> None:
-        """Round the corners of a path.
-
-        Raises:
-            _Refused: an unknown smoother, an invalid path, or one that would collide.
-        """
+        """Round the corners of a path."""
         request = goal.request
         if request.smoother_id not in SMOOTHERS:
             raise _Refused(
@@ -272,11 +264,7 @@ class PathPlanning:
         goal.finish(outcome, result)
 
     def _requested(self, goal: ActionGoal) -> _Requested:
-        """Return start and goals of a request in the frame of the plan.
-
-        Raises:
-            _Refused: the request is invalid.
-        """
+        """Return start and goals of a request in the frame of the plan."""
         request = goal.request
         if request.planner_id not in PLANNERS:
             raise _Refused(
@@ -314,11 +302,7 @@ class PathPlanning:
             raise _Refused("TF_ERROR", str(error)) from None
 
     def _in_frame(self, stamped: Any, frame: str) -> Pose2:
-        """Return a pose in the frame of the plan.
-
-        Raises:
-            _Refused: an invalid pose, or an unknown frame.
-        """
+        """Return a pose in the frame of the plan."""
         try:
             given, pose = self._frame_of(stamped), pose2_from(stamped.pose)
             if given == frame:

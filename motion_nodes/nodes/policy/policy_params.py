@@ -200,11 +200,7 @@ RMP_FIELDS: list[tuple[str, type, Any]] = [
 ]
 """Fields of the settings of the RMPs."""
 PolicyParams: Any = dataclasses.make_dataclass(
-    "PolicyParams",
-    RMP_FIELDS,
-    bases=(_PolicyParams,),
-    frozen=True,
-    kw_only=True,
+    "PolicyParams", RMP_FIELDS, bases=(_PolicyParams,), frozen=True, kw_only=True
 )
 """All parameters: those of the node, of the MPC and of the RMPs."""
 

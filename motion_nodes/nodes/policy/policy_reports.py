@@ -79,11 +79,7 @@ class PolicySnapshot(NamedTuple):
 
 
 def policy_markers(
-    frame: str,
-    stamp: Any,
-    inspector: PolicyInspector,
-    view: PolicyView,
-    snapshot: PolicySnapshot,
+    frame: str, stamp: Any, inspector: PolicyInspector, view: PolicyView, snapshot: PolicySnapshot
 ) -> MarkerArray:
     """Return the markers of a view, in the robot's base frame.
 

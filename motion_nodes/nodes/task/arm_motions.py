@@ -32,12 +32,7 @@ from motion_nodes.extras.tasks.task_codes import TaskCode
 from motion_nodes.extras.tasks.task_runner import SkillFailed
 from motion_nodes.nodes.articulation.grasp_watch import STATUS
 from motion_nodes.nodes.clients.commands import arm_to_joints
-from motion_nodes.nodes.task.remote_work import (
-    RemoteAction,
-    RemoteService,
-    Work,
-    require_success,
-)
+from motion_nodes.nodes.task.remote_work import RemoteAction, RemoteService, Work, require_success
 from motion_nodes.nodes.task.task_params import TaskServerParams
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.queues import ExecutorQueue
@@ -255,11 +250,7 @@ class ArmMotions:
         yield from self._completed(self._move, request.goal, what)
 
     def _completed(self, action: RemoteAction, goal: Any, what: str) -> Work:
-        """Execute a motion.
-
-        Raises:
-            SkillFailed: it failed; with the contact that stopped it, if one did.
-        """
+        """Execute a motion."""
         self._contact()  # an earlier one
         outcome = yield from action.execute(goal)
         try:

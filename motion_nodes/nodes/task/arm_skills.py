@@ -16,13 +16,7 @@ from motion_nodes.extras.tasks.task_codes import TaskCode
 from motion_nodes.extras.tasks.task_runner import SkillFailed
 from motion_nodes.extras.tasks.world_state import ObjectState, WorldState, half_extents, point_of
 from motion_nodes.nodes.task.arm_motions import SLOW
-from motion_nodes.nodes.task.holding import (
-    LOST_DISTANCE,
-    LOST_WIDTH,
-    UNKNOWN_LOAD,
-    WIDEST,
-    Holding,
-)
+from motion_nodes.nodes.task.holding import LOST_DISTANCE, LOST_WIDTH, UNKNOWN_LOAD, WIDEST, Holding
 from motion_nodes.nodes.task.reachability import Reachability, raised
 from motion_nodes.nodes.task.remote_work import Work
 from motion_nodes.nodes.task.skill_parts import (
@@ -197,17 +191,7 @@ class ArmSkills:
         yield from self._holding.free(up, UNKNOWN_LOAD)
 
     def _require_near(self, grasp: GraspPose, target: ObjectState, play: Array) -> None:
-        """Fail if an object was moved or turned, or the open fingers closed meanwhile.
-
-        Args:
-            grasp: to which the hand is on its way.
-            target: the object as it was when the grasp was chosen.
-            play: tolerated displacement across, along the fingers' motion, and in height [m].
-
-        Raises:
-            SkillFailed: it has disappeared, or the fingers have closed.
-            _TargetMoved: it has moved.
-        """
+        """Fail if an object was moved or turned, or the open fingers closed meanwhile."""
         width, seen = self._motions.width, self._objects.detected(target.name)
         if width is not None and width < grasp.width and self._motions.max_width <= WIDEST:
             raise SkillFailed(
@@ -412,16 +396,7 @@ class ArmSkills:
     def _require_free(
         self, item: ObjectState, surface: ObjectState | None, before: WorldState
     ) -> None:
-        """Fail if a place is no longer as it was chosen.
-
-        Args:
-            item: the object at its place.
-            surface: what it is put on, which the hand may hide; None: a point.
-            before: the state in which the place was chosen.
-
-        Raises:
-            SkillFailed: the surface has moved, or another object is at the place.
-        """
+        """Fail if a place is no longer as it was chosen."""
         if surface is not None:
             require_unmoved(self._objects, surface, hidden=True)
         for name, other in self._objects.states(self._objects.now()).items():

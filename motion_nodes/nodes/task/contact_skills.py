@@ -254,12 +254,7 @@ class ContactSkills:
             self._objects.forget(object)
 
     def _offered(self, object: str, tare: Array | None) -> Work:
-        """Wait until a person takes the object, or pulls at it.
-
-        Args:
-            object: its name.
-            tare: force at the tool at rest [N], shape (3,); None: not measured.
-        """
+        """Wait until a person takes the object, or pulls at it."""
         compliance = self._compliance
         end, pulled_at = self._objects.now() + OFFER_TIMEOUT, None
         while not self._taken(object):

@@ -203,11 +203,7 @@ class Holding:
         return (yield from self._until_lost(work))
 
     def _until_lost(self, work: Work) -> Work:
-        """Execute a skill until it ends, or the held object is lost.
-
-        Raises:
-            SkillFailed: it was lost.
-        """
+        """Execute a skill until it ends, or the held object is lost."""
         while not self.lost:
             try:
                 next(work)

@@ -267,13 +267,7 @@ class Reachability:
         return q
 
     def _out_of_reach(self, what: str, poses: Sequence[Array], world: World) -> Work:
-        """Return why the tool cannot get to any of some poses: reach, or collisions.
-
-        Args:
-            what: words for the poses.
-            poses: of the tool, best first, shape (4, 4) each.
-            world: obstacles.
-        """
+        """Return why the tool cannot get to any of some poses: reach, or collisions."""
         free = World()
         for pose in poses[:EXPLAINED]:
             for X in (pose, raised(pose)):
@@ -431,13 +425,7 @@ def _between(begin: Array, end: Array, s: float) -> Array:
 def _in_order(
     strokes: list[list[Array]], *, single: bool, back: bool
 ) -> Iterator[tuple[int, Array]]:
-    """Return poses of strokes with their numbers in the stroke.
-
-    Args:
-        strokes: in their order.
-        single: whether all strokes have the same direction; else they alternate.
-        back: whether the first one is reversed.
-    """
+    """Return poses of strokes with their numbers in the stroke."""
     for stroke in strokes:
         yield from enumerate(stroke[::-1] if back else stroke)
         back = back if single else not back

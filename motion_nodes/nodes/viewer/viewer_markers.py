@@ -141,12 +141,7 @@ def marker_drawings(marker: Marker, X_WF: Array) -> list[Drawing]:
 
 @functools.lru_cache(maxsize=16)
 def _mesh(resource: str, content: bytes) -> tuple[Array, NDArray[np.intp]]:
-    """Return vertices and triangles of a mesh: of a file, or with its content in the message.
-
-    Raises:
-        InvalidDescription: it cannot be read, is too large, or named by neither ``package://`` nor
-            ``file://``.
-    """
+    """Return vertices and triangles of a mesh: of a file, or with its content in the message."""
     if content:
         name = resource
         size = len(content)

@@ -119,11 +119,7 @@ def _pixels(messages: Sequence[Received], k: int) -> NDArray[np.uint8]:
 
 @contextlib.contextmanager
 def _messages(content: bytes) -> Iterator[Iterator[Received]]:
-    """Yield the messages of a file.
-
-    Raises:
-        InvalidConfig: the file cannot be read.
-    """
+    """Yield the messages of a file."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "recording.mcap"
         path.write_bytes(content)
@@ -133,9 +129,7 @@ def _messages(content: bytes) -> Iterator[Iterator[Received]]:
             raise InvalidConfig(str(error).replace(f"{path} ", "the file ")) from None
 
 
-def _topics(
-    messages: Iterable[Received],
-) -> tuple[dict[str, _Topic], dict[str, _Topic], int]:
+def _topics(messages: Iterable[Received]) -> tuple[dict[str, _Topic], dict[str, _Topic], int]:
     """Return joint states and odometry by topic, and the time of the first message [ns]."""
     states: dict[str, _Topic] = {}
     odometry: dict[str, _Topic] = {}

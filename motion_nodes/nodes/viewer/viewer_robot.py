@@ -99,10 +99,7 @@ class ScaledMotions:
 
 
 def scaled_motion(
-    robot: Robot,
-    goal: Mapping[str, float],
-    current: Mapping[str, float],
-    scaling: MotionScaling,
+    robot: Robot, goal: Mapping[str, float], current: Mapping[str, float], scaling: MotionScaling
 ) -> JointTrajectory:
     """Return the trajectory from the controller's references to positions at rest.
 
@@ -157,9 +154,7 @@ class WatchedSuction:
             DiagnosticStatus, under(namespace, f"{SURFACE_GRIPPER}/status"), qos.STATUS
         )
         self._activate = node.create_client(
-            SetBool,
-            under(namespace, f"{SURFACE_GRIPPER}/activate"),
-            qos_profile=qos.SERVICES,
+            SetBool, under(namespace, f"{SURFACE_GRIPPER}/activate"), qos_profile=qos.SERVICES
         )
 
     def show(self, viewer: BrowserViewer) -> None:

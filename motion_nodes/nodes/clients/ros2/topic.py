@@ -296,11 +296,7 @@ def _echo(options: argparse.Namespace) -> int:
 
 
 def _part(message: Any, path: str) -> Any:
-    """Return a part of a message, such as ``pose.position`` or ``points[0]``.
-
-    Raises:
-        InvalidCommand: it has no such part.
-    """
+    """Return a part of a message, such as ``pose.position`` or ``points[0]``."""
     value = message
     for word in path.replace("[", ".[").strip(".").split("."):
         try:
