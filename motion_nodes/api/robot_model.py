@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A loaded robot with its groups, as returned by ``mn.load_robot``.
-
-The wheeled base of a robot: inverse and forward kinematics, odometry and control.
-"""
+"""A loaded robot with its groups, as returned by ``mn.load_robot``."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``motion robots`` and ``motion describe``.
-
-Data of ``motion describe --json``.
-"""
+"""``motion robots`` and ``motion describe``."""
 
 from __future__ import annotations
 

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands of learned policies: ``motion learn`` and ``motion policy``.
-
-``motion learn``: trains a policy of a task in simulation, and evaluates it; ``motion policy``:
-checks of learned policies.
-"""
+"""Commands of learned policies: ``motion learn`` and ``motion policy``."""
 
 from __future__ import annotations
 

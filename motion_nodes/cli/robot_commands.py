@@ -1,11 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands that create and edit robots: ``motion new``, ``mount``, ``spheres`` and ``convert``.
-
-``motion new``: create a robot folder from a URDF, xacro or MJCF; ``motion mount``: create the
-folder of a mobile manipulator from a base and an arm; ``motion spheres``: browser-based editor of a
-robot's collision spheres; ``motion convert``: robot descriptions between the formats of different
-systems.
-"""
+"""Commands that create and edit robots: ``motion new``, ``mount``, ``spheres`` and ``convert``."""
 
 from __future__ import annotations
 

@@ -5,8 +5,6 @@ The controllers are nodes, started by the bring-up; this node reads their lifecy
 triggers their transitions, for clients such as rqt_joint_trajectory_controller and ``ros2
 control``. Unsupported requests, such as loading a controller from a library, get a response with
 ok = false, and the reason is logged.
-
-Controllers of a robot and their interfaces, as the controller manager lists them.
 """
 
 from __future__ import annotations

@@ -5,8 +5,6 @@ The loop reads the newest image of each camera, with the poses of camera and rob
 thread searches the points of all cameras together. Points of the robot and of attached objects are
 ignored. An object that is occluded by the robot, or close to it, is reported with its last detected
 pose and the stamp of that detection.
-
-Parameters of the object detector.
 """
 
 from __future__ import annotations

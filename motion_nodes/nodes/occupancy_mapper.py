@@ -4,9 +4,6 @@
 The loop reads the newest image of each camera, with the poses of camera and robot at its stamp. An
 image whose transforms or joint states have not arrived waits for them for a short time. The robot,
 attached objects and the objects of the planning scene are excluded from the map.
-
-Parameters of the occupancy mapper; publishers of the mapper: the octomap for the
-planning scene and others, distances to it, and displays of RViz.
 """
 
 from __future__ import annotations

@@ -2,9 +2,6 @@
 """Policy controller: runs a learned policy on a robot, with standing up and damping around it.
 
 Inputs are twists (or other commands) and measurements, outputs joint commands (docs/policies.md).
-
-Parameters of the policy controller, and its core objects made from them; commands of a
-policy: twists, limited, or arrays of another width.
 """
 
 from __future__ import annotations

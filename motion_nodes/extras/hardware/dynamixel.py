@@ -3,8 +3,6 @@
 
 All servos are read by one request per cycle, goals are written by one packet. A bus watchdog
 stops the servos. Registers: control table of the X series, ROBOTIS e-Manual.
-
-Settings of the driver of Dynamixel servos.
 """
 
 from __future__ import annotations

@@ -8,9 +8,6 @@ references and holding are managed by
 Driver registry: drivers of the suite and of other packages. Other packages register a driver by an
 entry point in the group ``motion_nodes.drivers``: a subclass of
 :class:`RobotDriver` (docs/extending.md).
-
-Validation of the joints that the settings of a driver name; checks a real robot without
-enabling or moving it.
 """
 
 from __future__ import annotations

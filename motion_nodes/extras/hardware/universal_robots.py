@@ -22,8 +22,6 @@ commands, which is short while the arm moves, or a jump, the program brakes the 
 independently of the computer and the cable.
 
 Source: Universal Robots, "The URScript Programming Language".
-
-Settings of the driver of Universal Robots.
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@
 Rollouts of a policy in shards of environments, by any ``concurrent.futures`` executor. Shards are
 independent and can be pickled, for threads, processes, or the executors of Dask and Ray. Results do
 not depend on the worker or the order of execution.
-
-Interface of vectorized environments, and checks of their results.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 
 Checkpoints of training runs: NumPy archives without pickled objects. A checkpoint holds the
 complete state: a resumed run gives the same numbers as an uninterrupted one.
-
-Learning curve of a training run as CSV and SVG files.
 """
 
 from __future__ import annotations

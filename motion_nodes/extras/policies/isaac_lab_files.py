@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Descriptions of policies that Isaac Lab writes.
 
-Values in policy descriptions: one for all joints, a list, or by name pattern.
-
 Reads Isaac Lab's IO_descriptors.yaml (``export_io_descriptors=true``) into a PolicySpec. The schema
 is described in docs/policies.md. Other fields are ignored; the field ``motion_nodes`` contains
 additional information that Isaac Lab does not export.

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares a policy's description with a robot, and replays recorded observations.
-
-Picture of the divergence between recorded and replayed actions.
-"""
+"""Compares a policy's description with a robot, and replays recorded observations."""
 
 from __future__ import annotations
 

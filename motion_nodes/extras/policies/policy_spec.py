@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Interface of a learned policy: joints, observations, actions and timing.
-
-Filled from the files of a training environment (:mod:`.descriptor_file`, :mod:`.env_file`).
-"""
+"""Interface of a learned policy: joints, observations, actions and timing."""
 
 from __future__ import annotations
 

@@ -3,8 +3,6 @@
 
 Each piece is a polytope bounded by support planes of its part of the mesh, so it contains it by
 construction. Physics engines and collision libraries handle such pieces fast and robustly.
-
-Convex pieces as the collision geometry of a URDF's links.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joint groups derived from a tree: chains become arms, hands at their ends become grippers.
-
-The moving joints of a robot as a tree, and the classification of its branches.
-"""
+"""Joint groups derived from a tree: chains become arms, hands at their ends become grippers."""
 
 from __future__ import annotations
 

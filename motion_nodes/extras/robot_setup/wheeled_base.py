@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kind and parameters of a mobile base, derived from its wheels.
-
-Floor contact of a mobile base in simulation: rollers on its wheels, and skids.
-"""
+"""Kind and parameters of a mobile base, derived from its wheels."""
 
 from __future__ import annotations
 

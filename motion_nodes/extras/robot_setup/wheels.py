@@ -4,8 +4,6 @@
 Detection of mecanum wheels in a URDF without joints of rollers. Few URDFs model rollers as joints.
 Most have rollers in a mesh, diagonal friction directions for Gazebo, or the word in the name of a
 plugin, a controller or the file.
-
-Rollers that a URDF models as links: their wheels and mounting angles.
 """
 
 from __future__ import annotations

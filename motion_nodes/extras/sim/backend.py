@@ -3,8 +3,6 @@
 
 A cell contains one or more robots, each with a name and a pose in the world. All joint arrays are
 in the order of ``joint_names(name)``. Times are simulated time, paced by the caller.
-
-Robots of a simulated cell: name and pose in the world.
 """
 
 from __future__ import annotations

@@ -2,9 +2,6 @@
 """Shapes, meshes and scenery as MuJoCo geoms.
 
 MuJoCo's half sizes and scalar-first quaternions are used only in this module.
-
-Meshes of robots as MuJoCo's mesh assets; collision exclusions between links of a robot,
-and the lowest point of its shapes.
 """
 
 from __future__ import annotations

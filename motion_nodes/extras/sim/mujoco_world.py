@@ -9,9 +9,6 @@ Sleep of a simulated world in which nothing moves: its steps are not computed. M
 bodies sleep, but none that a drive acts on. A cell of robots at rest is recognized here as a whole:
 once all velocities have stayed below a tolerance, a step only advances the time, until the control
 input, an applied force or the state is changed.
-
-Indices of a robot's elements in the arrays of a compiled MuJoCo model; free objects of a
-running MuJoCo model: their poses and shapes, and forces on them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sensors of a simulated cell: ray casts against the collision geometry.
 
-Laser scanners of simulated robots: ray casts against the collision geometry.
-
 Depth cameras of a simulated cell: ray casts against the collision geometry, without a GPU. A camera
 renders a snapshot of the world, so it can run in a thread of its own.
 """

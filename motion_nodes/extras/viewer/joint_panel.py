@@ -5,8 +5,6 @@ All functions run on viser's event loop, so values from a page and values sent t
 in order. A value sent to a page overwrites the user's input: so a robot at rest sends none, and the
 first value from a page ends the updates.
 
-While the sliders set the goal state of the planner (``joint_panel.py``) they command nothing.
-
 Joint sliders as the goal state of the planner: the mode, its buttons, and a ghost of the goal. In
 this mode sliders command nothing: they move the ghost, and Plan and Execute send its positions.
 """

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Editing of a planning scene's objects on the page: select, drag, add, attach and remove.
-
-Attaching the selected object to a link of the robot, and detaching it.
-"""
+"""Editing of a planning scene's objects on the page: select, drag, add, attach and remove."""
 
 from __future__ import annotations
 

@@ -1,13 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Planning of one robot on the page: scene, collision spheres, planned trajectory, search tree.
-
-Visualization markers of other programs, such as a planner's search tree; goals of the
-planner on the panel: named states, joint sliders, or the target of the tool; buttons that save the
-planning scene to a file of the browser's machine, and load one; notifications in the corner of
-pages.
-
-Random goal states of the joint sliders, free of collisions.
-"""
+"""Planning of one robot on the page: scene, collision spheres, planned trajectory, search tree."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Floor, lights and initial camera pose, scaled to the robots.
-
-The thread that draws the scene after changes, at a bounded rate.
-"""
+"""Floor, lights and initial camera pose, scaled to the robots."""
 
 from __future__ import annotations
 

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sphere editor: a page on which a robot's collision spheres are displayed and edited.
-
-The scene of the sphere editor: the robot, its spheres, handles at the selected one; an
-editing session of a robot's collision spheres: selection, edits, undo, redo and saving.
-"""
+"""The sphere editor: a page on which a robot's collision spheres are displayed and edited."""
 
 from __future__ import annotations
 

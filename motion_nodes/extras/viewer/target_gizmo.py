@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The target of a tool: dragged in the scene, or shown as received from another program.
-
-Numbers and jog buttons of a target pose on the panel; handles in the scene for dragging
-a pose: arrows for translation, rings for rotation.
-"""
+"""The target of a tool: dragged in the scene, or shown as received from another program."""
 
 from __future__ import annotations
 

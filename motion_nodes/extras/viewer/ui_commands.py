@@ -15,8 +15,6 @@ Detection of pages that are connected but unresponsive. A browser may keep the c
 that the user has left, or of a suspended tab. Such a page must not keep a latched drive active. So
 pages with a latched drive are polled periodically; one that does not respond in time is treated as
 disconnected.
-
-The drive pads of all robots: repeated twists, and stops when a page disconnects.
 """
 
 from __future__ import annotations

@@ -2,10 +2,6 @@
 """Shows of a redundant arm: self-motion of its elbow, and retraction of its tool.
 
 Checks use measured joint states and forward kinematics.
-
-Joint motions of the demo's arm; without ROS.
-
-Base of the demo's clients: results of checks, and a node that receives messages.
 """
 
 from __future__ import annotations

@@ -3,9 +3,6 @@
 
 An ordinary client of the suite. When another client (the browser page, a teleop) commands the
 robot, the demo releases it.
-
-Square drive of the demo's base; without ROS; show "journey": the Jetbot drives a square
-while the Franka moves to its named states.
 """
 
 from __future__ import annotations

@@ -7,8 +7,6 @@ obstacle in the browser, the demo releases it.
 
 Checks of a tracking arm: tracking error, and distances from the obstacle and between links.
 Measured states are compared with target and obstacle at their stamps.
-
-Paths of the demo's target and obstacle as functions of time; without ROS.
 """
 
 from __future__ import annotations

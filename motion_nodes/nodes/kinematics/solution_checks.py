@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Validity of IK solutions and of states: constraints and collisions.
-
-Collision checkers of robot states, for several threads.
-"""
+"""Validity of IK solutions and of states: constraints and collisions."""
 
 from __future__ import annotations
 

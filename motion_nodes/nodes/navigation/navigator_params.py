@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters of the base navigator.
-
-Defaults of the base navigator's parameters, and configuration of its core objects from
-them.
-"""
+"""Parameters of the base navigator."""
 
 from __future__ import annotations
 

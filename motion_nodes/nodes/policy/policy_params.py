@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters of the node rmpflow_policy; those of the RMPs are named as in rmpflow.yaml.
-
-Configuration of the policy's core objects, from the parameters.
-"""
+"""Parameters of the node rmpflow_policy; those of the RMPs are named as in rmpflow.yaml."""
 
 from __future__ import annotations
 

@@ -2,9 +2,6 @@
 """Reports of the reactive policy: status, Servo status, markers, metrics of its RMPs.
 
 They are computed in the slow loop, from snapshots of the fast one.
-
-Markers of the reactive policy: spheres coloured by distance, target, tool, RMP
-accelerations; state of the reactive policy for its reports.
 """
 
 from __future__ import annotations

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a policy measures of its robot, and what it commands to the drives.
-
-Measurements that a policy observes: joint states, IMU, odometry and terms by name; outputs of the
-policy controller: references and gains of the drives, and its mode.
-"""
+"""What a policy measures of its robot, and what it commands to the drives."""
 
 from __future__ import annotations
 

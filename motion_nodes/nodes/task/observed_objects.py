@@ -3,8 +3,6 @@
 
 A detector publishes a MarkerArray, one marker per object, named by its namespace, as the simulation
 does with its true poses. Detected objects are added to the planning scene as collision objects.
-
-Meshes of detected objects, from files that markers of the type MESH_RESOURCE name.
 """
 
 from __future__ import annotations

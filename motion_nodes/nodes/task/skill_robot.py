@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The robot of a task: observes its world, and executes skills as work that the loop advances.
-
-Skills of the base of a mobile manipulator.
-"""
+"""The robot of a task: observes its world, and executes skills as work that the loop advances."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ros2 service`` and ``ros2 action``.
-
-``ros2 service``: list, type, find, call; ``ros2 action``: list, info, type, send_goal.
-"""
+"""``ros2 service`` and ``ros2 action``."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ros2 topic``: list, info, type, find, echo, pub, hz, bw, delay.
-
-Rate, bandwidth and delay of a topic, printed each second until Ctrl-C.
-"""
+"""``ros2 topic``: list, info, type, find, echo, pub, hz, bw, delay."""
 
 from __future__ import annotations
 
