@@ -11,7 +11,7 @@ Other robots, from the collision geometry of their URDF::
     python tools/fit_collision_shapes.py ~/my_robot --pieces 4
 
 Each link gets convex pieces that contain its mesh
-(``motion_nodes/extras/robot_setup/convex_cover.py``). The tool writes ``meshes/<link>.obj`` and the
+(``convex_cover.py``). The tool writes ``meshes/<link>.obj`` and the
 URDF's ``<collision>`` elements, and prints how far the pieces reach beyond the mesh and how far the
 mesh sticks out of them. ``--dry-run`` only prints. ``--extremes FILE`` adds the extreme points of
 each mesh in some directions to a JSON file, to check shapes without the meshes.
@@ -32,6 +32,13 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from convex_cover import (  # type: ignore[import-not-found]  # noqa: E402
+    convex_pieces,
+    reach_beyond,
+    sticks_out,
+    with_collision_meshes,
+    write_pieces,
+)
 from fit_collision_spheres import lattice  # type: ignore[import-not-found]  # noqa: E402
 from published_meshes import MESHES, link_triangles  # type: ignore[import-not-found]  # noqa: E402
 
@@ -40,13 +47,6 @@ from motion_nodes.core.robot.robot import Robot  # noqa: E402
 from motion_nodes.core.robot.tree import Mesh  # noqa: E402
 from motion_nodes.core.scene.link_geometry import triangles_of  # noqa: E402
 from motion_nodes.core.scene.shapes import triangle_mesh  # noqa: E402
-from motion_nodes.extras.robot_setup.convex_cover import (  # noqa: E402  # noqa: E402
-    convex_pieces,
-    reach_beyond,
-    sticks_out,
-    with_collision_meshes,
-    write_pieces,
-)
 
 SOURCES = {
     "franka": "franka_description/meshes/collision of github.com/frankaemika/franka_ros "

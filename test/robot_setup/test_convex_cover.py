@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,10 @@ from motion_nodes.core.robot.urdf import read_urdf
 from motion_nodes.core.scene.mesh_file import read_mesh
 from motion_nodes.core.scene.shapes import triangle_mesh
 from motion_nodes.errors import InvalidConfig, InvalidDescription
-from motion_nodes.extras.robot_setup.convex_cover import (
+from motion_nodes.typing import Array
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
+from convex_cover import (
     ConvexPiece,
     bounding_polytope,
     convex_pieces,
@@ -24,7 +28,6 @@ from motion_nodes.extras.robot_setup.convex_cover import (
     with_collision_meshes,
     write_pieces,
 )
-from motion_nodes.typing import Array
 
 
 def cloud(seed: int) -> Array:
