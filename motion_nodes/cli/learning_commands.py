@@ -129,13 +129,13 @@ def _train(
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from motion_nodes.extras.learning.export import export_policy
     from motion_nodes.extras.learning.mujoco_env import MujocoEnv, Randomization
     from motion_nodes.extras.learning.tasks.registry import EnvFactory, make_task, task_entry
     from motion_nodes.extras.learning.trainer import evaluate
     from motion_nodes.extras.learning.training_run import (
         BestPolicy,
         Budget,
+        export_policy,
         load_policy,
         open_run,
         run,
@@ -229,9 +229,8 @@ def _line(progress: TrainingProgress) -> str:
 
 def _load(file: Path, task: str) -> Callable[[Any], Any]:
     """Return the policy in a checkpoint or an ONNX file."""
-    from motion_nodes.extras.learning.export import load_exported
     from motion_nodes.extras.learning.tasks.registry import make_task
-    from motion_nodes.extras.learning.training_run import load_policy
+    from motion_nodes.extras.learning.training_run import load_exported, load_policy
 
     if file.suffix == ".onnx":
         return load_exported(file, make_task(task))

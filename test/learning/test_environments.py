@@ -12,7 +12,6 @@ from raised_errors import about
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.extras.learning.export import export_policy, load_exported
 from motion_nodes.extras.learning.mujoco_env import MujocoEnv, Randomization
 from motion_nodes.extras.learning.tasks.registry import (
     TASKS,
@@ -22,7 +21,11 @@ from motion_nodes.extras.learning.tasks.registry import (
     task_entry,
 )
 from motion_nodes.extras.learning.trainer import Trainer, check_step, new_trainer
-from motion_nodes.extras.learning.training_run import single_threaded_blas
+from motion_nodes.extras.learning.training_run import (
+    export_policy,
+    load_exported,
+    single_threaded_blas,
+)
 
 
 @pytest.mark.parametrize(("name", "sizes"), [("reach", (23, 7)), ("grasp", (34, 8)),

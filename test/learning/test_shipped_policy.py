@@ -9,10 +9,10 @@ from motion_nodes.core.ik.tool_goal import ArticulationIk
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.placement import parse_placements
 from motion_nodes.core.robot.poses import from_xyz_rpy
-from motion_nodes.extras.learning.export import load_exported
 from motion_nodes.extras.learning.mujoco_env import MujocoEnv
 from motion_nodes.extras.learning.tasks.registry import make_task
 from motion_nodes.extras.learning.trainer import evaluate
+from motion_nodes.extras.learning.training_run import load_exported
 from motion_nodes.extras.policies.observations import PolicyInputs
 from motion_nodes.extras.policies.policy_files import SHIPPED, load_policy, shipped_network
 from motion_nodes.extras.sim.backend import RobotPlacement

@@ -7,12 +7,12 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from motion_nodes.core.robot.loader import load_robot
-from motion_nodes.extras.learning.export import export_policy
 from motion_nodes.extras.learning.mujoco_env import MujocoEnv
 from motion_nodes.extras.learning.tasks.registry import EnvFactory, make_task, task_config
 from motion_nodes.extras.learning.tasks.robot_cell import TaskState
 from motion_nodes.extras.learning.tasks.walk import COMMANDS
 from motion_nodes.extras.learning.trainer import evaluate, new_trainer
+from motion_nodes.extras.learning.training_run import export_policy
 from motion_nodes.extras.policies.observations import PolicyInputs
 from motion_nodes.extras.policies.policy_files import load_policy
 

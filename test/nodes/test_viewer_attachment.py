@@ -17,7 +17,7 @@ from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.extras.viewer.scaling_panel import MotionScaling
+from motion_nodes.extras.viewer.ui_commands import MotionScaling
 from motion_nodes.nodes.viewer import viewer_planning
 from motion_nodes.nodes.viewer.viewer_planning import attachment_diff
 from motion_nodes.nodes.viewer.viewer_robot import scaled_motion

@@ -12,7 +12,8 @@ from view.test_browser_viewer import Record, as_page
 
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.extras.viewer import panel_style
-from motion_nodes.extras.viewer.scaling_panel import MIN_PERCENT, MotionScaling
+from motion_nodes.extras.viewer.suite_panels import MIN_PERCENT
+from motion_nodes.extras.viewer.ui_commands import MotionScaling
 from motion_nodes.extras.viewer.viewed_robot import IK, PLANNER, ViewedRobot
 
 FRANKA = load_robot("franka")

@@ -44,7 +44,6 @@ from motion_nodes.extras.viewer.recording_panel import (
     RecordedMotion,
     RecordingPanel,
 )
-from motion_nodes.extras.viewer.scaling_panel import MotionScaling, ScalingPanel
 from motion_nodes.extras.viewer.scene_setup import (
     MOBILE_RADIUS,
     PAGE,
@@ -53,9 +52,16 @@ from motion_nodes.extras.viewer.scene_setup import (
     SceneSetup,
     camera_for,
 )
-from motion_nodes.extras.viewer.suite_panels import Health, HealthPanel, SimulationPanel, StopPanel
+from motion_nodes.extras.viewer.suite_panels import (
+    Health,
+    HealthPanel,
+    ScalingPanel,
+    SimulationPanel,
+    StopPanel,
+)
 from motion_nodes.extras.viewer.ui_commands import (
     BaseDriving,
+    MotionScaling,
     PanelEvents,
     PlanCommand,
     PlannerOptions,

@@ -22,10 +22,10 @@ from motion_nodes.core.robot.joint_turns import turns_of
 from motion_nodes.core.robot.tree import JointKind
 from motion_nodes.extras.viewer.panel_style import AngleUnit, plain
 from motion_nodes.extras.viewer.robot_view import GHOST, Appearance, RobotView, ghost_of
-from motion_nodes.extras.viewer.scaling_panel import MotionScaling
 from motion_nodes.extras.viewer.ui_commands import (
     PLAN_VERBS,
     DebouncedValues,
+    MotionScaling,
     PanelEvents,
     PlanCommand,
 )

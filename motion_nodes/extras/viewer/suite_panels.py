@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Panels of the whole suite: health of its nodes, simulation, stop and resume; tasks."""
+"""Panels of the whole suite: health of its nodes, simulation, stop and resume; scaling; tasks."""
 
 from __future__ import annotations
 
@@ -14,8 +14,14 @@ import viser
 
 from motion_nodes.extras.tasks.task_plan import DIRECTIONS, RUNNING, SKILLS, TaskProgress, steps_for
 from motion_nodes.extras.viewer.joint_panel import show_value
-from motion_nodes.extras.viewer.panel_style import SECONDARY, bar_style, plain
-from motion_nodes.extras.viewer.ui_commands import TASK_VERBS, TaskCommand
+from motion_nodes.extras.viewer.panel_style import (
+    SECONDARY,
+    bar_style,
+    keep_in_range,
+    plain,
+    row_style,
+)
+from motion_nodes.extras.viewer.ui_commands import TASK_VERBS, MotionScaling, TaskCommand
 
 SENTENCE = "sentence"
 """Choice of the task in words."""
@@ -23,6 +29,8 @@ NONE = "(no objects)"
 NO_EXAMPLE = "(choose one)"
 MAX_EVENTS = 8
 """Number of shown events."""
+MIN_PERCENT, STEP_PERCENT = 1.0, 5.0
+"""Smallest scaling factor, and the step of the arrows of its field [%]."""
 ARM_SKILLS = tuple(name for name in SKILLS if name != "navigate")
 """Skills of an arm on a fixed base."""
 
@@ -410,3 +418,39 @@ def _called(action: Callable[[], None]) -> Callable[[object], object]:
         action()
 
     return call
+
+
+class ScalingPanel:
+    """One pair of scaling factors for all robots, on one row that stays visible.
+
+    Args:
+        gui: viser's panel; elements are added to the active container.
+    """
+
+    def __init__(self, gui: viser.GuiApi) -> None:
+        """Add the elements."""
+        hint = "for plans and named states of all robots, as a part of the robot's limits."
+        self.velocity = gui.add_number(
+            "Velocity [%]", 100.0, min=MIN_PERCENT, max=100.0, step=STEP_PERCENT,
+            hint=f"Velocity scaling {hint}",
+        )  # fmt: skip
+        self.acceleration = gui.add_number(
+            "Accel. [%]", 100.0, min=MIN_PERCENT, max=100.0, step=STEP_PERCENT,
+            hint=f"Acceleration scaling {hint}",
+        )  # fmt: skip
+        keep_in_range(self.velocity, self.acceleration)
+        gui.add_html(row_style((self.velocity, self.acceleration)))
+
+    @property
+    def scaling(self) -> MotionScaling:
+        """The factors; those of values that are out of range are bounded."""
+        return MotionScaling(_factor(self.velocity.value), _factor(self.acceleration.value))
+
+
+def _factor(percent: object) -> float:
+    """Return the factor of a field's contents [%]; of contents that are no number, the smallest."""
+    # While a number is typed, pages send what the field contains, such as 0 or an empty text.
+    value = float(percent) if isinstance(percent, int | float) else math.nan
+    if not math.isfinite(value):
+        value = MIN_PERCENT
+    return min(max(value, MIN_PERCENT), 100.0) / 100.0

@@ -32,7 +32,6 @@ import viser
 
 from motion_nodes.core.scene.scene import WorldObject
 from motion_nodes.extras.viewer.drive_panel import DrivePanel
-from motion_nodes.extras.viewer.scaling_panel import MotionScaling
 from motion_nodes.extras.viewer.scene_setup import DrawLoop
 from motion_nodes.typing import Array
 
@@ -348,6 +347,21 @@ class BaseDriving:
             if twist is not None:
                 self._send(name, twist.vx, twist.vy, twist.wz)
         return any_active
+
+
+@dataclass(frozen=True)
+class MotionScaling:
+    """Scaling factors as in MoveIt's requests, each above 0 to 1."""
+
+    velocity: float = 1.0
+    """Of the velocity limits."""
+    acceleration: float = 1.0
+    """Of the acceleration limits."""
+
+    @property
+    def full(self) -> bool:
+        """Whether motions are not scaled."""
+        return self.velocity >= 1.0 and self.acceleration >= 1.0
 
 
 @dataclass(frozen=True)
