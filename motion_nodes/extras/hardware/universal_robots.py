@@ -27,10 +27,10 @@ Source: Universal Robots, "The URScript Programming Language".
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from motion_nodes.core.control.stream_resampler import StreamSample
 from motion_nodes.core.robot.robot import Robot
@@ -185,23 +185,13 @@ INPUTS = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class ServoSettings:
-    """Limits of the program, and arguments of ``servoj`` and ``stopj``."""
+def servo_program(settings: UniversalRobotsSettings, max_velocity: ArrayLike) -> str:
+    """Return the text of the program.
 
-    lookahead_time: float
-    """[s]"""
-    gain: float
-    deceleration: float
-    """Deceleration after the last command [rad/s^2]."""
-    max_silence: float
-    """Time without commands after which the program brakes a moving arm and ends [s]."""
-    max_velocity: Sequence[float]
-    """Velocity limits of the joints [rad/s]."""
-
-
-def servo_program(settings: ServoSettings) -> str:
-    """Return the text of the program."""
+    Args:
+        settings: arguments of ``servoj`` and ``stopj``, and max_silence.
+        max_velocity: velocity limits of the joints [rad/s], shape (6,).
+    """
     positions = _registers(FIRST_REGISTER, JOINTS)
     velocities = _registers(FIRST_REGISTER + JOINTS, JOINTS)
     stamp = _registers(FIRST_REGISTER + 2 * JOINTS, 1)
@@ -210,7 +200,7 @@ def servo_program(settings: ServoSettings) -> str:
     added = _each("offset[{i}] + before[{i}] - aim[{i}]")
     target = _each("aim[{i}] + offset[{i}]")
     decayed = _each("offset[{i}] * decay")
-    fastest = 2.0 * float(np.linalg.norm(settings.max_velocity))
+    fastest = 2.0 * float(np.linalg.norm(max_velocity))
     counter, mode = FIRST_REGISTER, FIRST_REGISTER + 1
     return f"""def motion_nodes():
   step = get_steptime()
@@ -314,15 +304,7 @@ class UniversalRobotsDriver(RobotDriver):
         self._script = TcpLink(host, settings.script_port, "the URScript interface")
         dashboard = TcpLink(host, settings.dashboard_port, "the dashboard server")
         self._dashboard = DashboardClient(dashboard) if settings.dashboard_port else None
-        self._program = servo_program(
-            ServoSettings(
-                lookahead_time=settings.lookahead_time,
-                gain=settings.gain,
-                deceleration=settings.deceleration,
-                max_silence=settings.max_silence,
-                max_velocity=robot.limits.select(joints).velocity.tolist(),
-            )
-        )
+        self._program = servo_program(settings, robot.limits.select(joints).velocity)
         self._counter = 0
         self._following = False
         self._start_by: float | None = None

@@ -28,6 +28,7 @@ from motion_nodes.extras.policies.observations import TERMS, source_of
 from motion_nodes.extras.policies.policy_spec import (
     MAX_DECIMATION,
     MAX_HISTORY,
+    TWIST_WIDTH,
     ActionKind,
     ActionTerm,
     ObservationTerm,
@@ -51,6 +52,8 @@ _GROUP_FIELDS = (
     "concatenate_terms", "concatenate_dim", "enable_corruption", "history_length",
     "flatten_history_dim",
 )  # fmt: skip
+GROUP = "policy"
+"""Observation group of the policy's input."""
 _VECTORS = {"base_pos_z": 1}
 """Widths of registered terms without joints; the others have three values."""
 
@@ -257,12 +260,11 @@ def names_in(value: Any, where: str) -> tuple[str, ...]:
     return tuple(value)
 
 
-def read_descriptor(file: str | Path, group: str = "policy") -> PolicySpec:
+def read_descriptor(file: str | Path) -> PolicySpec:
     """Read the description of a policy from IO_descriptors.yaml.
 
     Args:
-        file: the file.
-        group: observation group of the policy's input; ignored if the file has only one.
+        file: the file, with one group of observations, or one that is named ``policy``.
 
     Returns:
         The description; joints in the order of the articulation.
@@ -276,8 +278,7 @@ def read_descriptor(file: str | Path, group: str = "policy") -> PolicySpec:
     joints = _joints(block_in(data, "articulations", where), where)
     scene = block_in(data, "scene", where)
     groups = block_in(data, "observations", where)
-    if len(groups) == 1:
-        group = next(iter(groups))
+    group = next(iter(groups)) if len(groups) == 1 else GROUP
     if group not in groups:
         raise InvalidDescription(
             f"{where}: observations has no group '{group}'.{did_you_mean(group, map(str, groups))}"
@@ -462,22 +463,12 @@ def breadth_first_joints(tree: KinematicTree) -> tuple[str, ...]:
     return tuple(found)
 
 
-def read_env(
-    file: str | Path,
-    joint_names: Sequence[str],
-    *,
-    group: str = "policy",
-    command_width: int = 3,
-    widths: Mapping[str, int] | None = None,
-) -> PolicySpec:
+def read_env(file: str | Path, joint_names: Sequence[str]) -> PolicySpec:
     """Read env.yaml.
 
     Args:
         file: the file.
         joint_names: joints of the articulation in the order of training.
-        group: observation group of the policy's input.
-        command_width: number of values of the command.
-        widths: widths of terms that are not registered, by name.
 
     Returns:
         The description.
@@ -491,14 +482,14 @@ def read_env(
     robot = block_in(block_in(data, "scene", where), "robot", f"{where}: scene")
     joints = _env_joints(robot, names, f"{where}: scene.robot")
     sim = block_in(data, "sim", where)
-    terms = block_in(block_in(data, "observations", where), group, f"{where}: observations")
-    known = {**_VECTORS, **dict.fromkeys(TERMS, 3), **(widths or {})}
+    terms = block_in(block_in(data, "observations", where), GROUP, f"{where}: observations")
+    known = {**_VECTORS, **dict.fromkeys(TERMS, 3)}
     actions = tuple(
         _env_action(entry, joints, f"{where}: actions.{key}")
         for key, entry in block_in(data, "actions", where).items()
         if isinstance(entry, dict)
     )
-    sizes = {"command": command_width, "action": sum(term.width for term in actions)}
+    sizes = {"command": TWIST_WIDTH, "action": sum(term.width for term in actions)}
     default_history = terms.get("history_length")
     return PolicySpec(
         source=where,
@@ -507,7 +498,7 @@ def read_env(
         observations=tuple(
             _env_observation(
                 entry, joints, known, sizes, default_history,
-                f"{where}: observations.{group}.{key}",
+                f"{where}: observations.{GROUP}.{key}",
             )
             for key, entry in terms.items()
             if key not in _GROUP_FIELDS and isinstance(entry, dict)
@@ -598,8 +589,7 @@ def _env_observation(
     width = {**sizes, "joints": len(own)}.get(source, known.get(name, 0))
     if width < 1:
         raise InvalidDescription(
-            f"{where}: the width of '{name}' is not known; give it in widths, or use "
-            "IO_descriptors.yaml."
+            f"{where}: the width of '{name}' is not known here; use IO_descriptors.yaml."
         )
     history = entry.get("history_length") if default_history is None else default_history
     return ObservationTerm(

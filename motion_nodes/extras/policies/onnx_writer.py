@@ -40,9 +40,8 @@ Attribute = float | int | str | Sequence[int]
 class OnnxGraph:
     """An ONNX model under construction: inputs, constants, operators and outputs, all float32."""
 
-    def __init__(self, name: str = "policy") -> None:
+    def __init__(self) -> None:
         """Start an empty graph."""
-        self._name = name
         self._inputs: list[bytes] = []
         self._outputs: list[bytes] = []
         self._nodes: list[bytes] = []
@@ -115,7 +114,7 @@ class OnnxGraph:
 
     def to_bytes(self) -> bytes:
         """Return the model as the content of a file."""
-        graph = b"".join(_bytes(1, node) for node in self._nodes) + _text(2, self._name)
+        graph = b"".join(_bytes(1, node) for node in self._nodes) + _text(2, "policy")
         graph += b"".join(_bytes(5, item) for item in self._constants)
         graph += b"".join(_bytes(11, item) for item in self._inputs)
         graph += b"".join(_bytes(12, item) for item in self._outputs)
@@ -150,20 +149,13 @@ class Perceptron:
 
 
 def write_mlp(
-    file: str | Path,
-    mlp: Perceptron,
-    *,
-    input_name: str = "obs",
-    output_name: str = "actions",
-    metadata: Mapping[str, str] | None = None,
+    file: str | Path, mlp: Perceptron, *, metadata: Mapping[str, str] | None = None
 ) -> Path:
-    """Write a multilayer perceptron as ONNX.
+    """Write a multilayer perceptron as ONNX, from ``obs`` (batch, n_in) to ``actions``.
 
     Args:
         file: to write.
         mlp: the network.
-        input_name: name of the input, shape (batch, n_in).
-        output_name: name of the output, shape (batch, n_out).
         metadata: entries of the file's metadata.
 
     Returns:
@@ -179,7 +171,7 @@ def write_mlp(
     _check_layers(weights)
     n_in, n_out = weights[0][0].shape[1], weights[-1][0].shape[0]
     graph = OnnxGraph()
-    h = graph.add_input(input_name, ("batch", n_in))
+    h = graph.add_input("obs", ("batch", n_in))
     if mlp.mean is not None:
         h = graph.add_node("Sub", [h, graph.add_constant("mean", _row(mlp.mean, n_in, "mean"))])
     if mlp.std is not None:
@@ -198,14 +190,14 @@ def write_mlp(
         chosen = mlp.output_activation if last else mlp.activation
         ends = last and mlp.output_scale == 1.0
         h = graph.add_node(
-            "Gemm", inputs, (output_name,) if ends and chosen is None else (), transB=1
+            "Gemm", inputs, ("actions",) if ends and chosen is None else (), transB=1
         )
         if chosen is not None:
-            h = graph.add_node(_operator(chosen), [h], (output_name,) if ends else ())
+            h = graph.add_node(_operator(chosen), [h], ("actions",) if ends else ())
     if mlp.output_scale != 1.0:
         factor = graph.add_constant("output_scale", np.full(n_out, mlp.output_scale))
-        graph.add_node("Mul", [h, factor], (output_name,))
-    graph.add_output(output_name, ("batch", n_out))
+        graph.add_node("Mul", [h, factor], ("actions",))
+    graph.add_output("actions", ("batch", n_out))
     graph.set_metadata(metadata or {})
     path = Path(file)
     path.write_bytes(graph.to_bytes())

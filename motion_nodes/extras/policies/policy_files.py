@@ -81,15 +81,11 @@ def shipped_network(name: str) -> Path:
     return ROBOTS / SHIPPED[name]
 
 
-def published_files(name: str, *, download: bool = True) -> tuple[Path, Path] | None:
-    """Return network and description of a published policy.
+def published_files(name: str) -> tuple[Path, Path]:
+    """Return network and description of a published policy; downloads the network if it is new.
 
     Args:
         name: in :data:`PUBLISHED`.
-        download: whether the network may be downloaded.
-
-    Returns:
-        The two files; None: not downloaded yet, and downloads are not permitted.
 
     Raises:
         MotionError: the download failed, or the file is not the expected one.
@@ -102,8 +98,6 @@ def published_files(name: str, *, download: bool = True) -> tuple[Path, Path] | 
     folder = kernels.parent / "policies"
     network = folder / f"{name}-{policy.sha256[:12]}.onnx"
     if not network.is_file() or _hash(network.read_bytes()) != policy.sha256:
-        if not download:
-            return None
         _store(network, _download(policy))
     return network, description
 
@@ -217,9 +211,8 @@ def policy_files(policy: str | Path, description: str | Path | None = None) -> t
     if str(policy) in SHIPPED and not path.exists():
         path = shipped_network(str(policy))
     if str(policy) in PUBLISHED and not path.exists():
-        files = published_files(str(policy))
-        assert files is not None
-        return files[0], Path(description) if description else files[1]
+        network, own = published_files(str(policy))
+        return network, Path(description) if description else own
     if path.is_dir():
         networks = sorted(f for ending in NETWORK_ENDINGS for f in path.glob(f"*{ending}"))
         if len(networks) != 1:
