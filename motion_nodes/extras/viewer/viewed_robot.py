@@ -7,14 +7,12 @@ import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
 from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.core.robot.robot import Robot
-from motion_nodes.core.robot.tree import KinematicTree, frozen
+from motion_nodes.core.robot.tree import frozen
 from motion_nodes.core.scene.robot_spheres import CollisionBody, link_bodies
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownFrame, UnknownJoint
 from motion_nodes.typing import Array
@@ -24,40 +22,6 @@ RMPFLOW, IK, PLANNER = "RMPflow", "IK", "planner"
 
 RIGID_TOLERANCE = 1e-6
 """Max deviation of the elements of R R^T from the identity."""
-
-
-class ViewedModel(Protocol):
-    """The attributes of a robot that the viewer uses."""
-
-    @property
-    def name(self) -> str:
-        """Name of the robot model."""
-
-    @property
-    def kind(self) -> str:
-        """``arm``, ``differential``, ``holonomic`` or ``ackermann``."""
-
-    @property
-    def tree(self) -> KinematicTree:
-        """Links, joints and shapes."""
-
-    @property
-    def joint_names(self) -> tuple[str, ...]:
-        """Actuated joints, in the order of ``q``."""
-
-    @property
-    def home(self) -> Array:
-        """Positions drawn until the first state is received [rad or m], shape (n,)."""
-
-    def mesh_path(self, filename: str) -> Path:
-        """Return the path of a mesh file of the URDF.
-
-        Args:
-            filename: as in the URDF.
-
-        Raises:
-            MotionError: there is no such file.
-        """
 
 
 @dataclass(frozen=True)
@@ -71,7 +35,7 @@ class ViewedRobot:
         UnknownFrame: a tool or scene frame that the robot does not have.
     """
 
-    model: ViewedModel
+    model: Robot
     """The robot."""
     name: str = ""
     """Name used by callbacks and updates, such as the ROS namespace; empty: the model's name."""

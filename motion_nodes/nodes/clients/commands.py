@@ -204,6 +204,23 @@ def running_robots(node: Node, timeout: float = 1.0) -> str:
     )
 
 
+def _absent(
+    node: Node, ready: Callable[[], bool], what: str, end: float, report: Callable[[str], None]
+) -> str:
+    """Wait for a server until a time; return why it is not there, empty if it is."""
+    notice: float | None = time.monotonic() + NOTICE_AFTER
+    while not ready():
+        if signals.STOP.is_set():
+            return "stopped"
+        if time.monotonic() > end:
+            return f"there is no {what}; {running_robots(node)}"
+        if notice is not None and time.monotonic() > notice:
+            notice = None
+            report(f"waiting for {what.partition(' ')[2]}; {running_robots(node)}")
+        rclpy.spin_once(node, timeout_sec=0.05)
+    return ""
+
+
 class _Client:
     """Sends one goal and waits for its result."""
 
@@ -217,16 +234,9 @@ class _Client:
 
     def accepted_goal(self, end: float) -> Any:
         """Return the handle of the accepted goal, or the reason of its rejection."""
-        began = time.monotonic()
-        while not self._client.server_is_ready():
-            now = time.monotonic()
-            if signals.STOP.is_set():
-                return "stopped"
-            if now > end:
-                return f"there is no action {self._action}; {running_robots(self._node)}"
-            if now - began > NOTICE_AFTER and not self._reported:
-                self._report_once(f"waiting for {self._action}; {running_robots(self._node)}")
-            rclpy.spin_once(self._node, timeout_sec=0.05)
+        ready = self._client.server_is_ready
+        if why := _absent(self._node, ready, f"action {self._action}", end, self._report_once):
+            return why
         while True:
             sent = self._client.send_goal_async(self._request.goal, self._on_feedback)
             if not self._spin(sent, end):
@@ -320,17 +330,9 @@ def recover(prefix: str, timeout: float, report: Callable[[str], None]) -> tuple
     name = f"{prefix}/{PLANNER}/recover"
     with client_node("motion_recover") as node:
         client = node.create_client(Trigger, name, qos_profile=qos.SERVICES)
-        began, noticed = time.monotonic(), False
-        while not client.service_is_ready():
-            waited = time.monotonic() - began
-            if signals.STOP.is_set():
-                return False, "stopped"
-            if waited > timeout:
-                return False, f"there is no service {name}; {running_robots(node)}"
-            if waited > NOTICE_AFTER and not noticed:
-                noticed = True
-                report(f"waiting for {name}; {running_robots(node)}")
-            rclpy.spin_once(node, timeout_sec=0.05)
+        end = time.monotonic() + timeout
+        if why := _absent(node, client.service_is_ready, f"service {name}", end, report):
+            return False, why
         answer = client.call_async(Trigger.Request())
         end = time.monotonic() + timeout + RECOVERY_TIMEOUT
         while not answer.done():

@@ -15,19 +15,18 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from geometry_msgs.msg import Pose, PoseStamped
 from moveit_msgs.msg import CollisionObject, PlanningScene
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sensor_msgs.msg import JointState
 from shape_msgs.msg import SolidPrimitive
 
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.loader import load_description
 from motion_nodes.core.robot.poses import from_xyz_rpy
-from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.tree import Sphere
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.scene.scene import Scene, world_object
@@ -76,21 +75,6 @@ class Seen(NamedTuple):
     """Joint positions [rad], shape (n,)."""
 
 
-class FollowingArm(Protocol):
-    """A tracking arm and its measured states."""
-
-    who: str
-    """Follower of the target."""
-    robot: Robot
-    joints: tuple[str, ...]
-    kinematics: Kinematics
-    tool: str
-    seen: list[Seen]
-    """Measured states."""
-    guests: set[str]
-    """Robots and objects that other clients command."""
-
-
 class Round(NamedTuple):
     """One round of the target, in simulated time."""
 
@@ -125,7 +109,7 @@ class Lag(NamedTuple):
         return self.most < self.allowed(speed)
 
 
-def came_late(arm: FollowingArm, part: Round, speed: float) -> str:
+def came_late(arm: FollowClient, part: Round, speed: float) -> str:
     """Return evidence of late loops in a round, as text; empty for none."""
     lag = lag_of(arm, part)
     if not lag.small(speed):
@@ -136,7 +120,7 @@ def came_late(arm: FollowingArm, part: Round, speed: float) -> str:
     return "the arm avoided the obstacle late" if collided else ""
 
 
-def lag_of(arm: FollowingArm, part: Round) -> Lag:
+def lag_of(arm: FollowClient, part: Round) -> Lag:
     """Return the tracking error of a round."""
     seen = _seen_in(arm, part)
     poses = arm.kinematics.pose_batch(np.array([state.q for state in seen]), arm.tool)
@@ -150,11 +134,11 @@ def lag_of(arm: FollowingArm, part: Round) -> Lag:
     return Lag(median, most, period, float(errors[~free].max(initial=0.0)))
 
 
-def _seen_in(arm: FollowingArm, part: Round) -> list[Seen]:
+def _seen_in(arm: FollowClient, part: Round) -> list[Seen]:
     return [state for state in arm.seen if part.begin <= state.at <= part.end]
 
 
-def check_round(arm: FollowingArm, part: Round, findings: DemoFindings, speed: float) -> None:
+def check_round(arm: FollowClient, part: Round, findings: DemoFindings, speed: float) -> None:
     """Check tracking error, and distances from the obstacle and between links."""
     lag = lag_of(arm, part)
     if part.last:
@@ -193,7 +177,7 @@ def free_to_follow(part: Round, times: Array, targets: Array) -> NDArray[np.bool
     return np.array(free, np.bool_)
 
 
-def least_distances(arm: FollowingArm, part: Round, seen: list[Seen]) -> tuple[float, float]:
+def least_distances(arm: FollowClient, part: Round, seen: list[Seen]) -> tuple[float, float]:
     """Return the min distances from the obstacle and between links [m]."""
     checker = CollisionChecker(arm.robot, arm.joints)
     item = world_object(BALL, Sphere(RADIUS))
@@ -343,10 +327,7 @@ class FollowClient(BaseClient):
         """Publish the target's position in the robot's base frame [m], shape (3,)."""
         if "target" in self.guests:
             return
-        message = PoseStamped()
-        message.header.frame_id = self.frame
-        set_stamp(message, round(self.now * 1e9))
-        message.pose = pose_at(position, DOWN)
+        message = target_at(position, self.frame, self.now)
         self._sent.append(stamp_ns(message))
         self._target.publish(message)
 
@@ -396,6 +377,20 @@ def pose_at(position: Array, orientation: tuple[float, ...] = (0.0, 0.0, 0.0, 1.
     message.position.x, message.position.y, message.position.z = map(float, position)
     q = message.orientation
     q.x, q.y, q.z, q.w = orientation
+    return message
+
+
+def target_at(position: ArrayLike, frame: str, now: float) -> PoseStamped:
+    """Return a target of a tool that points down.
+
+    Args:
+        position: of the tool in the frame [m], shape (3,).
+        frame: full name of the frame.
+        now: simulated time [s].
+    """
+    message = PoseStamped(pose=pose_at(np.asarray(position), DOWN))
+    message.header.frame_id = frame
+    set_stamp(message, round(now * 1e9))
     return message
 
 

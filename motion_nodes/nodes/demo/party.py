@@ -26,11 +26,11 @@ from motion_nodes.core.robot.loader import load_description
 from motion_nodes.extras.tasks.task_runner import SkillFailed
 from motion_nodes.nodes.clients.commands import arm_to_joints
 from motion_nodes.nodes.demo.arm import DemoFindings
-from motion_nodes.nodes.demo.follow import DOWN, pose_at
+from motion_nodes.nodes.demo.follow import target_at
 from motion_nodes.nodes.demo.routines import RoutineClient, Travel, together
 from motion_nodes.nodes.task.remote_work import RemoteAction, Work, require_success
 from motion_nodes.ros import qos
-from motion_nodes.ros.joint_topics import set_stamp, stamp_ns
+from motion_nodes.ros.joint_topics import stamp_ns
 from motion_nodes.ros.messages.planar_messages import pose2_from, stamped_pose
 from motion_nodes.ros.names import (
     BASE_CONTROLLERS,
@@ -253,14 +253,8 @@ class PartyClient(RoutineClient):
                     raise SkillFailed(f"{1e3 * away:.0f} mm from target {target} m")
                 if abs(self.now - sent) > _TARGET_PERIOD:
                     sent = self.now
-                    self._send(target)
+                    self._target.publish(target_at(target, self._frame, self.now))
                 yield
-
-    def _send(self, target: Sequence[float]) -> None:
-        message = PoseStamped(pose=pose_at(np.array(target), DOWN))
-        message.header.frame_id = self._frame
-        set_stamp(message, round(self.now * 1e9))
-        self._target.publish(message)
 
     def _driven(self, name: str) -> Work:
         to_pose, along = self._actions[name]

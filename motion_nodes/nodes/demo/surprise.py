@@ -19,9 +19,9 @@ from motion_nodes.core.robot.tree import Box
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.scene.world import World
 from motion_nodes.nodes.demo.arm import ClientNode, DemoFindings
-from motion_nodes.nodes.demo.follow import DOWN, pose_at
+from motion_nodes.nodes.demo.follow import target_at
 from motion_nodes.ros import qos
-from motion_nodes.ros.joint_topics import set_stamp, stamp_ns
+from motion_nodes.ros.joint_topics import stamp_ns
 from motion_nodes.ros.names import OCCUPANCY_MAPPER, REACTIVE_POLICY
 from motion_nodes.ros.scene.octomaps import voxels_of
 from motion_nodes.typing import Array
@@ -122,7 +122,7 @@ class SurpriseClient(ClientNode):
             nonlocal sent
             if self.now - sent > _TARGET_PERIOD:
                 sent = self.now
-                self._send(target)
+                self._target.publish(target_at(target, self._frame, self.now))
             return self.now - begin > within or self.is_at(target)
 
         self.wait(arrived, REAL_LIMIT)
@@ -133,12 +133,6 @@ class SurpriseClient(ClientNode):
         begin = self.now
         self.wait(lambda: self.occupied == occupied or self.now - begin > within, REAL_LIMIT)
         return self.now - begin if self.occupied == occupied else np.inf
-
-    def _send(self, target: Array) -> None:
-        message = PoseStamped(pose=pose_at(target, DOWN))
-        message.header.frame_id = self._frame
-        set_stamp(message, round(self.now * 1e9))
-        self._target.publish(message)
 
     def _on_state(self, message: JointState) -> None:
         positions = dict(zip(message.name, message.position, strict=False))
