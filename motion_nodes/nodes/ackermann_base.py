@@ -47,12 +47,10 @@ class AckermannParams(WheeledBaseParams):
     """
 
     twist_angular_z: str = param(
-        "yaw_rate",
-        doc="Interpretation of angular.z in twist commands: yaw_rate [rad/s], or "
+        "yaw_rate", doc="Interpretation of angular.z in twist commands: yaw_rate [rad/s], or "
         "steering_angle [rad] of a virtual wheel at the centre of the steered axle, "
-        "positive for a left turn.",
-        one_of=("yaw_rate", "steering_angle"),
-    )
+        "positive for a left turn.", one_of=("yaw_rate", "steering_angle"),
+    )  # fmt: skip
     reduce_wheel_speed_until_steering_reached: bool = param(
         False,
         doc="Scale the wheel speeds down while the measured steering angles differ from their "
@@ -72,11 +70,8 @@ class AckermannParams(WheeledBaseParams):
     reference_timeout: float = param(
         math.nan,
         doc="Timeout of commands, which overrides cmd_vel_timeout; 0: none, NaN: cmd_vel_timeout.",
-        unit="s",
-        nan=True,
-        ge=0.0,
-        le=60.0,
-    )
+        unit="s", nan=True, ge=0.0, le=60.0,
+    )  # fmt: skip
     steering_joints_names: tuple[str, ...] = param(
         doc="Names of the steering joints, in any order, or of one in the middle.", read_only=True
     )
@@ -135,14 +130,9 @@ class AckermannParams(WheeledBaseParams):
         doc="Radius of the wheels on the fixed axle; affects the speed and the odometry distance.",
     )
     traction_wheel_radius: float = param(
-        math.nan,
-        doc="Radius of the wheel on the fixed axle of a bicycle, which overrides "
-        "traction_wheels_radius; NaN: not set.",
-        unit="m",
-        nan=True,
-        gt=0.0,
-        le=10.0,
-    )
+        math.nan, doc="Radius of the wheel on the fixed axle of a bicycle, which overrides "
+        "traction_wheels_radius; NaN: not set.", unit="m", nan=True, gt=0.0, le=10.0,
+    )  # fmt: skip
     publish_ackermann_command: bool = param(
         False,
         doc="Publish the angle of the steering and the speed of the first wheel [rad/s] on "

@@ -398,11 +398,9 @@ class BrowserViewerParams(NodeParams):
         read_only=True,
     )
     require_token: bool = param(
-        True,
-        doc="Serve only requests with a token, which is part of the logged page address; set "
-        "MOTION_NODES_PAGE_TOKEN to choose it.",
-        read_only=True,
-    )
+        True, doc="Serve only requests with a token, which is part of the logged page address; set "
+        "MOTION_NODES_PAGE_TOKEN to choose it.", read_only=True,
+    )  # fmt: skip
     dark: bool = param(False, doc="Use the dark theme.", read_only=True)
     shadows: bool = param(
         True, doc="Render shadows and reflections; disable on computers without a GPU.",

@@ -93,32 +93,22 @@ class HolonomicParams(WheeledBaseParams):
     wheel_axis_yaw: tuple[float, ...] = _per_wheel("axis_yaw")
     roller_angle_deg: tuple[float, ...] = _per_wheel("roller_angle_deg")
     wheels_radius: float = param(
-        math.nan,
-        name="kinematics.wheels_radius",
+        math.nan, name="kinematics.wheels_radius",
         doc="Radius of all wheels, which overrides wheel_radii; 0 or NaN: wheel_radii is used.",
-        unit="m",
-        nan=True,
-        ge=0.0,
-        le=10.0,
-    )
+        unit="m", nan=True, ge=0.0, le=10.0,
+    )  # fmt: skip
     base_frame_offset_x: float = param(
-        0.0,
-        name="kinematics.base_frame_offset.x",
-        doc="x offset of base_frame_id in the frame of the wheel positions.",
-        unit="m",
-    )
+        0.0, name="kinematics.base_frame_offset.x",
+        doc="x offset of base_frame_id in the frame of the wheel positions.", unit="m",
+    )  # fmt: skip
     base_frame_offset_y: float = param(
-        0.0,
-        name="kinematics.base_frame_offset.y",
-        doc="y offset of base_frame_id in the frame of the wheel positions.",
-        unit="m",
-    )
+        0.0, name="kinematics.base_frame_offset.y",
+        doc="y offset of base_frame_id in the frame of the wheel positions.", unit="m",
+    )  # fmt: skip
     base_frame_offset_theta: float = param(
-        0.0,
-        name="kinematics.base_frame_offset.theta",
-        doc="Yaw offset of base_frame_id in the frame of the wheel positions.",
-        unit="rad",
-    )
+        0.0, name="kinematics.base_frame_offset.theta",
+        doc="Yaw offset of base_frame_id in the frame of the wheel positions.", unit="rad",
+    )  # fmt: skip
     peer_defaults: bool = param(
         False,
         doc="Use the wheel joints of the parameters front_left_wheel_command_joint_name at these "
@@ -129,12 +119,8 @@ class HolonomicParams(WheeledBaseParams):
     reference_timeout: float = param(
         math.nan,
         doc="Timeout of commands, which overrides cmd_vel_timeout; 0: a command is valid for one "
-        "cycle, NaN: cmd_vel_timeout.",
-        unit="s",
-        nan=True,
-        ge=0.0,
-        le=60.0,
-    )
+        "cycle, NaN: cmd_vel_timeout.", unit="s", nan=True, ge=0.0, le=60.0,
+    )  # fmt: skip
     front_left_wheel_command_joint_name: str = _command("front_left")
     front_right_wheel_command_joint_name: str = _command("front_right")
     rear_left_wheel_command_joint_name: str = _command("rear_left")
@@ -144,47 +130,31 @@ class HolonomicParams(WheeledBaseParams):
     rear_left_wheel_state_joint_name: str = _state("rear_left")
     rear_right_wheel_state_joint_name: str = _state("rear_right")
     center_projections: float = param(
-        math.nan,
-        name="kinematics.sum_of_robot_center_projection_on_X_Y_axis",
+        math.nan, name="kinematics.sum_of_robot_center_projection_on_X_Y_axis",
         doc="Sum of the distances of a wheel from the centre along x and y, to which the wheel "
-        "positions are scaled; 0 or NaN: they are not.",
-        unit="m",
-        nan=True,
-        ge=0.0,
-        le=100.0,
-    )
+        "positions are scaled; 0 or NaN: they are not.", unit="m", nan=True, ge=0.0, le=100.0,
+    )  # fmt: skip
     robot_radius: float = param(
         math.nan,
         doc="Distance of all wheels from the centre, on a circle in the order of wheel_names, "
         "counter-clockwise, with axes that point outward; NaN: wheel_x, wheel_y, wheel_axis_yaw.",
-        unit="m",
-        nan=True,
-        gt=0.0,
-        le=100.0,
-    )
+        unit="m", nan=True, gt=0.0, le=100.0,
+    )  # fmt: skip
     wheel_offset: float = param(
         0.0, doc="Angle of the first wheel from the x axis, with robot_radius.", unit="rad"
     )
     wheel_radius: float = param(
-        math.nan,
-        doc="Radius of all wheels, as kinematics.wheels_radius; NaN: not set.",
-        unit="m",
-        nan=True,
-        gt=0.0,
-        le=10.0,
-    )
+        math.nan, doc="Radius of all wheels, as kinematics.wheels_radius; NaN: not set.", unit="m",
+        nan=True, gt=0.0, le=10.0,
+    )  # fmt: skip
     diagonal_covariance_pose: tuple[float, ...] = param(
-        (),
-        name="diagonal_covariance.pose",
-        doc="Overrides pose_covariance_diagonal; empty: not set.",
-        ge=0.0,
-    )
+        (), name="diagonal_covariance.pose",
+        doc="Overrides pose_covariance_diagonal; empty: not set.", ge=0.0,
+    )  # fmt: skip
     diagonal_covariance_twist: tuple[float, ...] = param(
-        (),
-        name="diagonal_covariance.twist",
-        doc="Overrides twist_covariance_diagonal; empty: not set.",
-        ge=0.0,
-    )
+        (), name="diagonal_covariance.twist",
+        doc="Overrides twist_covariance_diagonal; empty: not set.", ge=0.0,
+    )  # fmt: skip
     solver: str = param(
         "kinematic",
         doc="Inverse kinematics of the wheels: kinematic (rolling without slip), or qp (the "

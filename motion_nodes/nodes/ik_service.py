@@ -60,13 +60,9 @@ class IkServiceParams(FramedParams):
     """Parameters of the kinematics service, named as in MoveIt's kinematics.yaml."""
 
     update_rate: float = param(
-        50.0,
-        doc="Update rate of ~/target_pose tracking.",
-        unit="Hz",
-        gt=0.0,
-        le=1000.0,
+        50.0, doc="Update rate of ~/target_pose tracking.", unit="Hz", gt=0.0, le=1000.0,
         read_only=True,
-    )
+    )  # fmt: skip
     kinematics_solver: str = param(DEFAULT, doc="Inverse kinematics solver.", one_of=solver_names())
     kinematics_solver_timeout: float = param(
         0.05, doc="Default solver timeout, for requests that give none.", unit="s", gt=0.0, le=60.0
@@ -84,11 +80,9 @@ class IkServiceParams(FramedParams):
         False, doc="Solve for the position only and ignore the orientation."
     )
     random_seed: int = param(
-        123456,
-        doc="Seed of the random initial guesses; equal seeds give equal solutions.",
-        ge=0,
+        123456, doc="Seed of the random initial guesses; equal seeds give equal solutions.", ge=0,
         le=2**31 - 1,
-    )
+    )  # fmt: skip
     avoid_collisions: bool = param(
         True,
         doc="Reject a ~/target_pose whose solutions are in collision with the robot itself or "

@@ -246,23 +246,18 @@ class MujocoSimParams(SimulationParams):
     floor_height: float = param(
         0.0,
         doc="Height of the floor in the world frame, in which root links of arms are at z = 0.",
-        unit="m",
-        ge=-100.0,
-        le=100.0,
-        read_only=True,
-    )
+        unit="m", ge=-100.0, le=100.0, read_only=True,
+    )  # fmt: skip
     scene_bodies: bool = param(
         False,
         doc="Simulate the objects of the robots' planning scenes as rigid bodies.",
         read_only=True,
     )
     objects: tuple[str, ...] = param(
-        (),
-        doc="Objects that move freely, each as NAME:=SHAPE:SIZES:MASS@X,Y,Z[,YAW] in m, kg and "
+        (), doc="Objects that move freely, each as NAME:=SHAPE:SIZES:MASS@X,Y,Z[,YAW] in m, kg and "
         "rad, with the shapes box, sphere, cylinder, drawer and mesh (file, scale): "
-        "cube:=box:0.05,0.05,0.05:0.2@0.5,0,0.025.",
-        read_only=True,
-    )
+        "cube:=box:0.05,0.05,0.05:0.2@0.5,0,0.025.", read_only=True,
+    )  # fmt: skip
     cameras: tuple[str, ...] = param(
         (),
         doc="Depth cameras on links, each as [NAMESPACE/]NAME:=LINK@X,Y,Z[,ROLL,PITCH,YAW] in m "
@@ -282,14 +277,10 @@ class MujocoSimParams(SimulationParams):
         one_of=AXES, read_only=True,
     )  # fmt: skip
     surface_gripper_points: tuple[float, ...] = param(
-        (0.0, 0.0, 0.0),
-        name="surface_gripper.points",
-        doc="Attachment points in the link: x, y, z of each.",
-        unit="m",
-        ge=-10.0,
-        le=10.0,
+        (0.0, 0.0, 0.0), name="surface_gripper.points",
+        doc="Attachment points in the link: x, y, z of each.", unit="m", ge=-10.0, le=10.0,
         read_only=True,
-    )
+    )  # fmt: skip
 
 
 class MujocoSimNode(SimulationNode[MujocoSimParams]):

@@ -74,12 +74,10 @@ class DetectorParams(CameraParams):
         read_only=True,
     )
     models: tuple[str, ...] = param(
-        (),
-        doc="Objects of known name and size, at most one of each: "
+        (), doc="Objects of known name and size, at most one of each: "
         "NAME:=box:X,Y,Z, NAME:=cylinder:RADIUS,LENGTH or NAME:=sphere:RADIUS in m. Others are "
-        "named object_1, object_2 ...",
-        read_only=True,
-    )
+        "named object_1, object_2 ...", read_only=True,
+    )  # fmt: skip
     descriptions: tuple[str, ...] = param(
         (),
         doc="Texts such as 'red cup', each of which names the object that the image detector finds "

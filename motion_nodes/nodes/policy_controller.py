@@ -69,12 +69,8 @@ class LearnedPolicyParams(RobotParams):
     update_rate: float = param(
         200.0,
         doc="Rate of references; a multiple of the policy's. Default: that of the physics in "
-        "training.",
-        unit="Hz",
-        gt=0.0,
-        le=1000.0,
-        read_only=True,
-    )
+        "training.", unit="Hz", gt=0.0, le=1000.0, read_only=True,
+    )  # fmt: skip
     command_interface: str = param(
         "position",
         doc="position: positions to drives, whose gains are set to those of training by "
@@ -83,33 +79,23 @@ class LearnedPolicyParams(RobotParams):
         read_only=True,
     )
     actuator_file: str = param(
-        "",
-        name="actuator_network.file",
-        doc="ONNX file of an actuator network, for the command interface effort.",
-        read_only=True,
-    )
+        "", name="actuator_network.file",
+        doc="ONNX file of an actuator network, for the command interface effort.", read_only=True,
+    )  # fmt: skip
     max_command: tuple[float, ...] = param(
         DEFAULT_MAX,
         doc="Max magnitudes of the command vx, vy, wz; default: the range of the policy.",
-        unit="m/s, m/s, rad/s",
-        gt=0.0,
-        le=100.0,
-    )
+        unit="m/s, m/s, rad/s", gt=0.0, le=100.0,
+    )  # fmt: skip
     max_command_rate: tuple[float, ...] = param(
-        MAX_RATE,
-        doc="Max rates of change of the command.",
-        unit="m/s^2, m/s^2, rad/s^2",
-        gt=0.0,
+        MAX_RATE, doc="Max rates of change of the command.", unit="m/s^2, m/s^2, rad/s^2", gt=0.0,
         le=1000.0,
-    )
+    )  # fmt: skip
     cmd_vel_timeout: float = param(
         0.5,
         doc="Max age of a command; older twists count as zero, and a policy whose ~/command is "
-        "older comes to rest until ~/run.",
-        unit="s",
-        gt=0.0,
-        le=60.0,
-    )
+        "older comes to rest until ~/run.", unit="s", gt=0.0, le=60.0,
+    )  # fmt: skip
     stamped_cmd_vel: bool = param(
         True, doc="Message type of the topic cmd_vel: TwistStamped, else Twist.", read_only=True
     )
@@ -117,12 +103,9 @@ class LearnedPolicyParams(RobotParams):
         "odom", doc="Odometry, if the policy observes linear velocities.", read_only=True
     )
     input_timeout: float = param(
-        0.1,
-        doc="Max age of joint states, IMU and odometry; older ones are a fault.",
-        unit="s",
-        gt=0.0,
-        le=10.0,
-    )
+        0.1, doc="Max age of joint states, IMU and odometry; older ones are a fault.", unit="s",
+        gt=0.0, le=10.0,
+    )  # fmt: skip
     observation_timeout: float = param(
         0.5, doc="Max age of ~/observations; older ones are a fault.", unit="s", gt=0.0, le=60.0
     )

@@ -243,29 +243,21 @@ class SimulationParams(NodeParams):
         1.0, doc="Ratio of simulated time to real time.", gt=0.0, le=10.0
     )
     publish_clock: bool = param(
-        True,
-        doc="Publish /clock and stamp messages with simulated time; false: stamp with the "
-        "node's clock.",
-        read_only=True,
-    )
+        True, doc="Publish /clock and stamp messages with simulated time; false: stamp with the "
+        "node's clock.", read_only=True,
+    )  # fmt: skip
     command_latency: float = param(
         math.nan,
         doc="Delay between the stamp of a reference and its effect; references are interpolated "
         "by cubics at each physics step. Not set (NaN): two periods of update_rate, which tolerate "
         "a reference that is one period late, but at least 8 ms. Multiplied by real_time_factor if "
-        "that is above 1. 0: messages take effect at once, like those without a stamp.",
-        unit="s",
-        ge=0.0,
-        le=MAX_LATENCY,
-        nan=True,
-    )
+        "that is above 1. 0: messages take effect at once, like those without a stamp.", unit="s",
+        ge=0.0, le=MAX_LATENCY, nan=True,
+    )  # fmt: skip
     command_timeout: float = param(
-        0.5,
-        doc="Timeout of velocity and effort commands; when it expires the joints are stopped.",
-        unit="s",
-        gt=0.0,
-        le=60.0,
-    )
+        0.5, doc="Timeout of velocity and effort commands; when it expires the joints are stopped.",
+        unit="s", gt=0.0, le=60.0,
+    )  # fmt: skip
 
 
 S = TypeVar("S", bound=SimulationParams)

@@ -83,40 +83,26 @@ class SessionConfig:
     command_latency: float = setting(
         0.02,
         doc="Delay between the stamp of a reference and its effect. Two periods of the stream "
-        "tolerate a message that is one period late.",
-        unit="s",
-        ge=0.0,
-        le=0.5,
-    )
+        "tolerate a message that is one period late.", unit="s", ge=0.0, le=0.5,
+    )  # fmt: skip
     command_timeout: float = setting(
-        0.1,
-        doc="Time without joint_command after which the robot is braked.",
-        unit="s",
-        gt=0.0,
+        0.1, doc="Time without joint_command after which the robot is braked.", unit="s", gt=0.0,
         le=10.0,
-    )
+    )  # fmt: skip
     max_delay: float = setting(
         0.5,
         doc="Max delay of the references by late cycles of the driver; a longer one is a fault.",
-        unit="s",
-        gt=0.0,
-        le=10.0,
-    )
+        unit="s", gt=0.0, le=10.0,
+    )  # fmt: skip
     enable_tolerance: float = setting(
-        0.05,
-        doc="Max deviation of the references from the measured positions when the drives are "
-        "enabled.",
-        unit="rad or m",
-        gt=0.0,
-        le=1.0,
-    )
+        0.05, doc="Max deviation of the references from the measured positions when the drives are "
+        "enabled.", unit="rad or m", gt=0.0, le=1.0,
+    )  # fmt: skip
     max_jump: float = setting(
         0.1,
         doc="Max step of a reference in excess of the velocity limits; a larger one is a fault.",
-        unit="rad or m",
-        gt=0.0,
-        le=10.0,
-    )
+        unit="rad or m", gt=0.0, le=10.0,
+    )  # fmt: skip
     max_missed_reads: int = setting(5, doc="Max number of consecutive failed reads.", ge=0, le=100)
 
     def __post_init__(self) -> None:

@@ -83,12 +83,9 @@ class DynamixelSettings:
         REPLY_TIMEOUT, doc="Max time to wait for a servo's answer.", unit="s", gt=0.0, le=1.0
     )
     watchdog: float = setting(
-        0.2,
-        doc="Timeout of the bus, after which the servos stop; 0: none.",
-        unit="s",
-        ge=0.0,
+        0.2, doc="Timeout of the bus, after which the servos stop; 0: none.", unit="s", ge=0.0,
         le=2.5,
-    )
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         """Check the settings."""

@@ -206,35 +206,23 @@ class FrankaSettings:
     hand: bool = True
     """Connect to the Franka Hand; false: no hand, its joints are not reported."""
     rate: float = setting(
-        250.0,
-        doc="Rate of the references; torques are computed from the last one at 1 kHz.",
-        unit="Hz",
-        ge=20.0,
-        le=1000.0,
-    )
+        250.0, doc="Rate of the references; torques are computed from the last one at 1 kHz.",
+        unit="Hz", ge=20.0, le=1000.0,
+    )  # fmt: skip
     stiffness: tuple[float, float, float, float, float, float, float] = setting(
-        (600.0, 600.0, 600.0, 600.0, 250.0, 150.0, 50.0),
-        doc="Stiffness of the joints.",
-        unit="N m/rad",
-        gt=0.0,
-        le=2000.0,
-    )
+        (600.0, 600.0, 600.0, 600.0, 250.0, 150.0, 50.0), doc="Stiffness of the joints.",
+        unit="N m/rad", gt=0.0, le=2000.0,
+    )  # fmt: skip
     damping: tuple[float, float, float, float, float, float, float] = setting(
         (40.0, 50.0, 40.0, 40.0, 12.0, 10.0, 5.0),
         doc="Damping of the joints; higher values cause oscillations where cycles of 1 ms are "
-        "late.",
-        unit="N m s/rad",
-        ge=0.0,
-        le=200.0,
-    )
+        "late.", unit="N m s/rad", ge=0.0, le=200.0,
+    )  # fmt: skip
     integral_gain: float = setting(
         1.0,
         doc="Integral gain: rate at which position errors shift the targets, against friction and "
-        "an inexact payload; 0: off.",
-        unit="1/s",
-        ge=0.0,
-        le=10.0,
-    )
+        "an inexact payload; 0: off.", unit="1/s", ge=0.0, le=10.0,
+    )  # fmt: skip
     integral_torque: float = setting(
         4.0, doc="Max joint torque of that shift.", unit="N m", ge=0.0, le=20.0
     )

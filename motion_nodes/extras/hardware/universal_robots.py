@@ -139,29 +139,21 @@ class UniversalRobotsSettings:
     rate: float = setting(
         250.0,
         doc="Rate of the commands; the program on the controller moves the arm at its own rate.",
-        unit="Hz",
-        ge=20.0,
-        le=500.0,
-    )
+        unit="Hz", ge=20.0, le=500.0,
+    )  # fmt: skip
     lookahead_time: float = setting(
         0.05, doc="Argument of servoj: smooths the motion.", unit="s", ge=0.03, le=0.2
     )
     gain: float = setting(500.0, doc="Argument of servoj: stiffness.", ge=100.0, le=2000.0)
     deceleration: float = setting(
-        4.0,
-        doc="Deceleration when commands stop or the arm is held.",
-        unit="rad/s^2",
-        gt=0.0,
+        4.0, doc="Deceleration when commands stop or the arm is held.", unit="rad/s^2", gt=0.0,
         le=40.0,
-    )
+    )  # fmt: skip
     max_silence: float = setting(
         0.05,
         doc="Time for which a moving arm continues with its last velocity without a command; then "
-        "it brakes.",
-        unit="s",
-        ge=0.01,
-        le=0.5,
-    )
+        "it brakes.", unit="s", ge=0.01, le=0.5,
+    )  # fmt: skip
     link_timeout: float = setting(
         0.1, doc="Time without data after which the link is lost.", unit="s", ge=0.01, le=1.0
     )

@@ -73,12 +73,9 @@ class XArmSettings:
     joints: tuple[str, ...] = ()
     """The joints from the base on; empty: those of the arm."""
     rate: float = setting(
-        100.0,
-        doc="Rate of the references; UFACTORY recommends 30 to 200 Hz for servo motion.",
-        unit="Hz",
-        ge=20.0,
-        le=250.0,
-    )
+        100.0, doc="Rate of the references; UFACTORY recommends 30 to 200 Hz for servo motion.",
+        unit="Hz", ge=20.0, le=250.0,
+    )  # fmt: skip
     link_timeout: float = setting(
         0.2, doc="Time without an answer after which the link is lost.", unit="s", ge=0.01, le=5.0
     )

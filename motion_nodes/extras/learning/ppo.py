@@ -150,11 +150,8 @@ class PpoConfig:
     target_kl: float = setting(
         0.01,
         doc="Divergence per update that the step size is adapted to; at four times this value "
-        "the update ends early.",
-        unit="nat",
-        gt=0.0,
-        inf=True,
-    )
+        "the update ends early.", unit="nat", gt=0.0, inf=True,
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         """Validate the values."""

@@ -309,10 +309,8 @@ class TrainingConfig:
     anneal_steps: float = setting(
         math.inf,
         doc="Steps of all environments over which the divergence per update, `target_kl`, "
-        "decreases linearly to a tenth, where it stays.",
-        gt=0.0,
-        inf=True,
-    )
+        "decreases linearly to a tenth, where it stays.", gt=0.0, inf=True,
+    )  # fmt: skip
     log_std: float = setting(-0.7, doc="Initial logarithm of the standard deviations.")
     hidden: tuple[int, ...] = (128, 128)
     activation: str = "tanh"

@@ -46,11 +46,8 @@ class MapSettings:
     max_memory: float = setting(
         64.0,
         doc=f"Max memory of the map, which takes {BYTES_PER_VOXEL} bytes for each voxel of the "
-        "region.",
-        unit="MB",
-        gt=0.0,
-        le=8000.0,
-    )
+        "region.", unit="MB", gt=0.0, le=8000.0,
+    )  # fmt: skip
     min_range: float = setting(
         0.05, doc="Points closer to the camera are ignored.", unit="m", ge=0.0, le=100.0
     )
@@ -65,41 +62,27 @@ class MapSettings:
         2, doc="Hits, less misses, after which a voxel is occupied.", ge=1, le=50
     )
     clearing_margin: float = setting(
-        1.0,
-        doc="Distance in voxels behind a voxel that a ray must reach for a miss.",
-        ge=0.0,
+        1.0, doc="Distance in voxels behind a voxel that a ray must reach for a miss.", ge=0.0,
         le=20.0,
-    )
+    )  # fmt: skip
     unconfirmed_time: float = setting(
         1.0,
         doc="Time without hits after which a voxel in view is removed, although nothing is seen "
-        "behind it.",
-        unit="s",
-        gt=0.0,
-        le=3600.0,
-    )
+        "behind it.", unit="s", gt=0.0, le=3600.0,
+    )  # fmt: skip
     decay_time: float = setting(
         0.0,
         doc="Time without hits after which any voxel is removed; 0: voxels out of view are kept.",
-        unit="s",
-        ge=0.0,
-        le=86400.0,
-    )
+        unit="s", ge=0.0, le=86400.0,
+    )  # fmt: skip
     robot_padding: float = setting(
-        0.03,
-        doc="Distance from the spheres of the robot and its load within which nothing new is "
-        "mapped; voxels mapped before are kept, except next to a load.",
-        unit="m",
-        ge=0.0,
-        le=0.5,
-    )
+        0.03, doc="Distance from the spheres of the robot and its load within which nothing new is "
+        "mapped; voxels mapped before are kept, except next to a load.", unit="m", ge=0.0, le=0.5,
+    )  # fmt: skip
     object_padding: float = setting(
-        0.02,
-        doc="Distance from the objects of the planning scene within which nothing is mapped.",
-        unit="m",
-        ge=0.0,
-        le=0.5,
-    )
+        0.02, doc="Distance from the objects of the planning scene within which nothing is mapped.",
+        unit="m", ge=0.0, le=0.5,
+    )  # fmt: skip
     max_points: int = setting(
         1_000_000, doc="Max number of points used of a cloud; larger clouds are decimated.",
         ge=1000, le=20_000_000,
@@ -152,11 +135,8 @@ class DetectorSettings:
     support_height: float = setting(
         math.nan,
         doc="Height of the plane that objects stand on; NaN: the horizontal one with most points.",
-        unit="m",
-        ge=-1e3,
-        le=1e3,
-        nan=True,
-    )
+        unit="m", ge=-1e3, le=1e3, nan=True,
+    )  # fmt: skip
     plane_tolerance: float = setting(
         0.01, doc="Max distance of the points of a plane from it.", unit="m", ge=1e-3, le=0.1
     )

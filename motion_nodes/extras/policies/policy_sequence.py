@@ -70,26 +70,17 @@ class SequenceSettings:
     idle_time: float = setting(
         1.0,
         doc="Time with a zero command after which the policy is replaced by holding, unless the "
-        "robot needs it to stand; 0: never.",
-        unit="s",
-        ge=0.0,
-        le=3600.0,
-    )
+        "robot needs it to stand; 0: never.", unit="s", ge=0.0, le=3600.0,
+    )  # fmt: skip
     fault_hold: float = setting(
         0.2,
         doc="Time for which the last position and velocity targets are held at a fault, before the "
-        "motors are damped; efforts are not held.",
-        unit="s",
-        ge=0.0,
-        le=10.0,
-    )
+        "motors are damped; efforts are not held.", unit="s", ge=0.0, le=10.0,
+    )  # fmt: skip
     max_tilt: float = setting(
-        1.0,
-        doc="Inclination of the base above which the robot has fallen.",
-        unit="rad",
-        gt=0.0,
+        1.0, doc="Inclination of the base above which the robot has fallen.", unit="rad", gt=0.0,
         le=math.pi,
-    )
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         """Check the values."""

@@ -57,35 +57,24 @@ class SurfaceGripperSettings:
         0.0, doc="Timeout of closing; 0: one attempt.", unit="s", ge=0.0, le=600.0
     )
     coaxial_force_limit: float = setting(
-        -1.0,
-        doc="Max pull of each attachment along its axis; 0 or below: unlimited.",
-        unit="N",
-        ge=-1e6,
-        le=1e6,
-    )
+        -1.0, doc="Max pull of each attachment along its axis; 0 or below: unlimited.", unit="N",
+        ge=-1e6, le=1e6,
+    )  # fmt: skip
     shear_force_limit: float = setting(
-        -1.0,
-        doc="Max force of each attachment across its axis; 0 or below: unlimited.",
-        unit="N",
-        ge=-1e6,
-        le=1e6,
-    )
+        -1.0, doc="Max force of each attachment across its axis; 0 or below: unlimited.", unit="N",
+        ge=-1e6, le=1e6,
+    )  # fmt: skip
     pad_radius: float = setting(
         0.02,
         doc="Radius of the pad at each attachment point: it seals only if its whole rim lies on an "
         "object, and holds within the limits of vacuum and friction. 0: one ray, no such limits.",
-        unit="m",
-        ge=0.0,
-        le=1.0,
-    )
+        unit="m", ge=0.0, le=1.0,
+    )  # fmt: skip
     seal_tolerance: float = setting(
         0.003,
         doc="Max difference of the distances along the rim (tilt, curvature) at which the lip of a "
-        "pad seals.",
-        unit="m",
-        gt=0.0,
-        le=0.1,
-    )
+        "pad seals.", unit="m", gt=0.0, le=0.1,
+    )  # fmt: skip
     vacuum: float = setting(
         6e4, doc="Pressure difference under the pad.", unit="Pa", gt=0.0, le=101325.0
     )

@@ -159,19 +159,13 @@ class NavigatorParams(RobotParams):
         le=100.0,
     )  # fmt: skip
     required_movement_angle: float = param(
-        0.3,
-        doc="Min rotation within movement_time_allowance that counts as progress as well.",
-        unit="rad",
-        gt=0.0,
-        le=10.0,
-    )
+        0.3, doc="Min rotation within movement_time_allowance that counts as progress as well.",
+        unit="rad", gt=0.0, le=10.0,
+    )  # fmt: skip
     movement_time_allowance: float = param(
-        10.0,
-        doc="Time within which the base must make progress; see required_movement_radius.",
-        unit="s",
-        gt=0.0,
-        le=3600.0,
-    )
+        10.0, doc="Time within which the base must make progress; see required_movement_radius.",
+        unit="s", gt=0.0, le=3600.0,
+    )  # fmt: skip
     stop_on_failure: bool = param(
         True, doc="Whether follow_waypoints ends at the first waypoint that is not reached; "
             "otherwise it goes on to the next, and missed_waypoints names those.",
@@ -207,13 +201,9 @@ class NavigatorParams(RobotParams):
             "with the base; older ones are rejected.", unit="s", gt=0.0, le=3600.0,
     )  # fmt: skip
     feedback_rate: float = param(
-        10.0,
-        doc="Publish rate of the action feedback.",
-        unit="Hz",
-        gt=0.0,
-        le=100.0,
+        10.0, doc="Publish rate of the action feedback.", unit="Hz", gt=0.0, le=100.0,
         read_only=True,
-    )
+    )  # fmt: skip
 
 
 def navigator_defaults(robot: Robot) -> dict[str, Any]:

@@ -125,12 +125,9 @@ class _PolicyParams(FramedParams):
         unit="Hz", gt=0.0, le=100.0,
     )  # fmt: skip
     marker_rate: float = param(
-        15.0,
-        doc="Publish rate of ~/markers while there are subscribers; 0 disables them.",
-        unit="Hz",
-        ge=0.0,
-        le=60.0,
-    )
+        15.0, doc="Publish rate of ~/markers while there are subscribers; 0 disables them.",
+        unit="Hz", ge=0.0, le=60.0,
+    )  # fmt: skip
     metrics_rate: float = param(
         20.0, doc="Publish rate of ~/leaf_metrics while there are subscribers; 0 disables them.",
         unit="Hz", ge=0.0, le=100.0,
@@ -141,12 +138,10 @@ class _PolicyParams(FramedParams):
         "false: they are in the robot's base frame.",
     )
     servo_command_in_type: str = param(
-        "unitless",
-        name="servo.command_in_type",
+        "unitless", name="servo.command_in_type",
         doc="Units of Servo commands: unitless (-1 to 1, multiplied by servo.scale), or "
-        "speed_units (m/s and rad/s).",
-        one_of=COMMAND_IN_TYPES,
-    )
+        "speed_units (m/s and rad/s).", one_of=COMMAND_IN_TYPES,
+    )  # fmt: skip
     servo_linear: float = param(
         0.25, name="servo.scale.linear", doc="Linear speed of the end effector for a unitless "
         "command of 1.",

@@ -29,17 +29,12 @@ class TaskServerParams(FramedParams):
     placement: tuple[float, ...] = param(
         (0.0, 0.0, 0.0),
         doc="Pose of the robot's base, of a mobile one its odometry frame, in the frame of the "
-        "detector: x, y, yaw.",
-        unit="m and rad",
-        read_only=True,
-    )
+        "detector: x, y, yaw.", unit="m and rad", read_only=True,
+    )  # fmt: skip
     places: tuple[str, ...] = param(
-        (),
-        doc="Places that a mobile base drives to, each as NAME:=X,Y[,YAW] in the frame of the "
-        "detector: kitchen:=2.0,1.5,1.57.",
-        unit="m and rad",
-        read_only=True,
-    )
+        (), doc="Places that a mobile base drives to, each as NAME:=X,Y[,YAW] in the frame of the "
+        "detector: kitchen:=2.0,1.5,1.57.", unit="m and rad", read_only=True,
+    )  # fmt: skip
     stand_off: float = param(
         STAND_OFF, doc="Distance of a mobile base from an object that it drives to.", unit="m",
         ge=0.1, le=10.0,

@@ -295,10 +295,8 @@ class PickReward:
     gamma: float = setting(
         0.99,
         doc="Discount factor of the learner; 1: differences of the potential, which pay nothing "
-        "for staying away from the goal.",
-        ge=0.0,
-        le=1.0,
-    )
+        "for staying away from the goal.", ge=0.0, le=1.0,
+    )  # fmt: skip
     distance: float = setting(1.0, doc="Weight of distances.", unit="1/m", ge=0.0)
     grasp: float = setting(10.0, doc="Bonus of the first grasp.", ge=0.0)
     place: float = setting(50.0, doc="Bonus of the first placing.", ge=0.0)
