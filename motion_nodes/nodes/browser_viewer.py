@@ -32,19 +32,17 @@ from motion_nodes.extras.viewer.browser import BrowserViewer
 from motion_nodes.extras.viewer.displays import Displays, FrameTree, Selection, thinned_cloud
 from motion_nodes.extras.viewer.page_server import PageSettings
 from motion_nodes.extras.viewer.suite_panels import Health
-from motion_nodes.nodes.viewer.viewer_goals import on_page
-from motion_nodes.nodes.viewer.viewer_markers import (
+from motion_nodes.nodes.viewer.viewer_displays import (
     MarkerStore,
+    RecordedRobot,
     camera_image,
     frame_pose,
     path_drawings,
-    scan_points,
-)
-from motion_nodes.nodes.viewer.viewer_recording import (
-    RecordedRobot,
     recorded_images,
     recorded_motions,
+    scan_points,
 )
+from motion_nodes.nodes.viewer.viewer_goals import on_page
 from motion_nodes.nodes.viewer.viewer_robot import WatchedRobot
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription

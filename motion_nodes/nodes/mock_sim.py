@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from motion_nodes.extras.sim.backend import RobotBackend, RobotPlacement
-from motion_nodes.extras.sim.mock import MockWorld
+from motion_nodes.extras.sim.backend import MockWorld, RobotBackend, RobotPlacement
 from motion_nodes.nodes.simulation import SimulationNode, SimulationParams
 from motion_nodes.ros.run import run_node
 

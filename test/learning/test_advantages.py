@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.extras.learning.ppo import PpoConfig, gae
+from motion_nodes.extras.learning.learners import PpoConfig, gae
 
 GOLDEN = [2.81091504875, 1.9307975, 0.995]
 """Rewards 1, values 0.5, gamma 0.99, lambda 0.95, bootstrap value 0.5."""

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from motion_nodes.errors import InvalidConfig, InvalidDescription
+from motion_nodes.extras.learning.learners import SquashedActor
 from motion_nodes.extras.learning.mujoco_env import MujocoEnv
 from motion_nodes.extras.learning.networks import ActorCritic, Policy, RunningNorm
-from motion_nodes.extras.learning.sac import SquashedActor
 from motion_nodes.extras.learning.tasks.registry import make_task
 from motion_nodes.extras.learning.training_run import DESCRIPTOR, export_policy, load_exported
 from motion_nodes.extras.policies.isaac_lab_files import read_descriptor

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from motion_nodes.errors import InvalidConfig
+from motion_nodes.extras.learning.learners import PpoConfig, TrainingBatch, ppo_loss
 from motion_nodes.extras.learning.networks import ActorCritic, Mlp
-from motion_nodes.extras.learning.ppo import PpoConfig, TrainingBatch, ppo_loss
 
 
 def finite_differences(function, x, h=1e-6):

@@ -8,13 +8,13 @@ import pytest
 from learning.test_gradients import finite_differences
 from scipy.integrate import quad
 
-from motion_nodes.extras.learning.ppo import TrainingDiverged
-from motion_nodes.extras.learning.sac import (
+from motion_nodes.extras.learning.learners import (
     Replay,
     ReplayBatch,
     SacConfig,
     SacLearner,
     SquashedActor,
+    TrainingDiverged,
     actor_loss,
     critic_loss,
 )

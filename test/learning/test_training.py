@@ -10,8 +10,7 @@ import pytest
 from closed_form_env import BrokenEnv, PointEnv
 
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.extras.learning.ppo import PpoConfig, PpoLearner, TrainingDiverged
-from motion_nodes.extras.learning.sac import SacConfig
+from motion_nodes.extras.learning.learners import PpoConfig, PpoLearner, SacConfig, TrainingDiverged
 from motion_nodes.extras.learning.trainer import (
     Evaluation,
     Trainer,
@@ -272,7 +271,7 @@ def test_invalid_budget(values):
 def test_learner_keeps_finite_parameters():
     trainer = Trainer(PointEnv, CONFIG)
     learner = PpoLearner(trainer.learner.net, trainer.learner.flat, CONFIG.ppo)
-    from motion_nodes.extras.learning.ppo import TrainingBatch
+    from motion_nodes.extras.learning.learners import TrainingBatch
 
     bad = TrainingBatch(
         np.zeros((4, 2), np.float32), np.zeros((4, 1), np.float32),

@@ -28,7 +28,7 @@ from motion_nodes.errors import InvalidCommand, InvalidDescription
 from motion_nodes.extras.viewer.browser import BrowserViewer
 from motion_nodes.extras.viewer.displays import OFF
 from motion_nodes.nodes.browser_viewer import BrowserViewerNode
-from motion_nodes.nodes.viewer.viewer_markers import MarkerStore, marker_drawings
+from motion_nodes.nodes.viewer.viewer_displays import MarkerStore, marker_drawings
 from motion_nodes.ros.messages.camera_messages import (
     cloud_message,
     color_message,

@@ -15,8 +15,8 @@ from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.extras.viewer.browser import BrowserViewer
 from motion_nodes.extras.viewer.page_server import PageSettings
 from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
-from motion_nodes.nodes.viewer import viewer_recording
-from motion_nodes.nodes.viewer.viewer_recording import (
+from motion_nodes.nodes.viewer import viewer_displays
+from motion_nodes.nodes.viewer.viewer_displays import (
     RecordedRobot,
     recorded_images,
     recorded_motions,
@@ -64,7 +64,7 @@ def test_images_are_found_by_topic_and_decoded_when_shown(tmp_path):
 def test_images_beyond_the_memory_are_left_out_and_other_files_named(tmp_path, monkeypatch):
     content = recording(tmp_path, image(1), image(2), image(3))
     size = len(serialize_message(image(1)))
-    monkeypatch.setattr(viewer_recording, "MAX_IMAGE_BYTES", 2 * size)
+    monkeypatch.setattr(viewer_displays, "MAX_IMAGE_BYTES", 2 * size)
     assert len(recorded_images(content)[TOPIC].times) == 2
     with pytest.raises(InvalidConfig, match="the file"):
         recorded_images(b"no recording")

@@ -11,8 +11,8 @@ import pytest
 from scene.slider_robot import sliding_robot
 
 from motion_nodes.core.robot.robot import Robot
+from motion_nodes.extras.robot_setup.link_shapes import SelfCollisions, add_excess_pairs
 from motion_nodes.extras.robot_setup.notes import Notes
-from motion_nodes.extras.robot_setup.self_collisions import SelfCollisions, add_excess_pairs
 
 GAP = 0.01
 """Distance at which the block of the slider passes the wall [m]."""

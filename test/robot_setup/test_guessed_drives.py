@@ -23,9 +23,9 @@ from motion_nodes.extras.robot_setup.drives import (
     sufficient_efforts,
 )
 from motion_nodes.extras.robot_setup.groups import guess_groups
+from motion_nodes.extras.robot_setup.link_shapes import find_self_collisions
 from motion_nodes.extras.robot_setup.new_robot import new_robot
 from motion_nodes.extras.robot_setup.notes import Notes
-from motion_nodes.extras.robot_setup.self_collisions import find_self_collisions
 from motion_nodes.extras.robot_setup.wheeled_base import guess_base
 from motion_nodes.extras.sim.robot_trial import try_robot
 

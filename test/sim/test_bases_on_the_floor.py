@@ -16,9 +16,8 @@ from motion_nodes.core.bases.from_robot import base_of
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import from_xyz_rpy, inverse
 from motion_nodes.core.robot.robot import Robot
-from motion_nodes.extras.sim.backend import RobotBackend, RobotPlacement
+from motion_nodes.extras.sim.backend import MockWorld, RobotBackend, RobotPlacement
 from motion_nodes.extras.sim.drive_targets import JointTargets
-from motion_nodes.extras.sim.mock import MockWorld
 from motion_nodes.extras.sim.mujoco_world import MujocoWorld
 
 BASES = ("jetbot", "nova_carter", "kaya", "leatherback")

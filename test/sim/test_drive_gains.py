@@ -9,10 +9,9 @@ import pytest
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.extras.sim.backend import RobotPlacement
+from motion_nodes.extras.sim.backend import MockWorld, RobotPlacement
 from motion_nodes.extras.sim.drive_targets import JointTargets
 from motion_nodes.extras.sim.mjcf import WorldConfig
-from motion_nodes.extras.sim.mock import MockWorld
 from motion_nodes.extras.sim.mujoco_world import MujocoWorld
 
 NAN = np.full(12, np.nan)

@@ -9,9 +9,8 @@ import pytest
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.extras.sim.backend import RobotBackend, RobotPlacement
+from motion_nodes.extras.sim.backend import MockWorld, RobotBackend, RobotPlacement
 from motion_nodes.extras.sim.drive_targets import JointTargets
-from motion_nodes.extras.sim.mock import MockWorld
 from motion_nodes.extras.sim.mujoco_world import MujocoWorld
 
 nan = np.nan

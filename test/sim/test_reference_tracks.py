@@ -12,9 +12,8 @@ from raised_errors import about
 from motion_nodes.core.control.stream_resampler import ResamplerSettings
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.extras.sim.backend import RobotBackend, RobotPlacement, UnknownRobot
+from motion_nodes.extras.sim.backend import MockWorld, RobotBackend, RobotPlacement, UnknownRobot
 from motion_nodes.extras.sim.drive_targets import DriveMode, JointTargets
-from motion_nodes.extras.sim.mock import MockWorld
 from motion_nodes.extras.sim.mujoco_world import MujocoWorld
 
 both = pytest.mark.parametrize("backend", [MujocoWorld, MockWorld])

@@ -17,9 +17,8 @@ from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.errors import InvalidCommand, InvalidConfig, InvalidDescription, UnknownJoint
-from motion_nodes.extras.sim.backend import RobotBackend, RobotPlacement, UnknownRobot
+from motion_nodes.extras.sim.backend import MockWorld, RobotBackend, RobotPlacement, UnknownRobot
 from motion_nodes.extras.sim.drive_targets import JointTargets
-from motion_nodes.extras.sim.mock import MockWorld
 from motion_nodes.extras.sim.mujoco_world import MujocoWorld
 
 MakeRobot = Callable[..., Robot]
@@ -139,7 +138,7 @@ def test_no_steps_do_nothing(backend: type[RobotBackend], franka: Robot, rover: 
 
 
 def test_the_mock_needs_no_physics_engine() -> None:
-    code = "import sys, motion_nodes.extras.sim.mock; sys.exit('mujoco' in sys.modules)"
+    code = "import sys, motion_nodes.extras.sim.backend; sys.exit('mujoco' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

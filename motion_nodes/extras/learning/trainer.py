@@ -19,21 +19,19 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from motion_nodes.errors import InvalidConfig, did_you_mean
-from motion_nodes.extras.learning.networks import ActorCritic, Floats, Policy, RunningNorm
-from motion_nodes.extras.learning.ppo import (
+from motion_nodes.extras.learning.learners import (
     PpoConfig,
     PpoLearner,
-    TrainingBatch,
-    TrainingDiverged,
-    gae,
-)
-from motion_nodes.extras.learning.sac import (
     Replay,
     ReplayBatch,
     SacConfig,
     SacLearner,
     SquashedActor,
+    TrainingBatch,
+    TrainingDiverged,
+    gae,
 )
+from motion_nodes.extras.learning.networks import ActorCritic, Floats, Policy, RunningNorm
 from motion_nodes.settings import check_settings, setting
 
 R = TypeVar("R")
@@ -228,7 +226,7 @@ class ShardExploration:
     """Steps of a shard for a replay; arrays of shape (steps * n, ...)."""
 
     rows: dict[str, Floats]
-    """As :class:`~motion_nodes.extras.learning.sac.Replay`; observations are not normalized."""
+    """As :class:`~.learners.Replay`; observations are not normalized."""
     episode_returns: Floats
     episode_success: Floats
 

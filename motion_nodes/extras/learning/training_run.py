@@ -30,9 +30,8 @@ from motion_nodes.core.robot.result_files import write_file
 from motion_nodes.core.robot.yaml_schema import yaml_text
 from motion_nodes.core.trajectory.trajectory_plot import COLOURS, Axes, page, text
 from motion_nodes.errors import InvalidConfig
+from motion_nodes.extras.learning.learners import PpoConfig, SacConfig
 from motion_nodes.extras.learning.networks import CLIP, Floats, Policy, RunningNorm
-from motion_nodes.extras.learning.ppo import PpoConfig
-from motion_nodes.extras.learning.sac import SacConfig
 from motion_nodes.extras.learning.tasks.robot_cell import (
     ACTION_CLIP,
     OPEN,

@@ -1,21 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Geometry of the links of a new robot, and spheres that cover it."""
+"""Geometry of the links of a new robot: spheres that cover it, and links that may touch.
+
+Pairs of links that are excluded from collision checks are found by random sampling; among them
+pairs that collide by their spheres only. Spheres extend beyond the geometry. Where two links pass
+close to each other, they may collide over a whole range of a joint that the geometry moves through
+freely, and no path would be found.
+"""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Mapping
-from typing import Any
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import numpy as np
 
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.tree import KinematicTree
+from motion_nodes.core.scene.allowed_collisions import AllowedCollisions
+from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.scene.link_geometry import LinkGeometry
-from motion_nodes.core.scene.robot_spheres import rigid_links
+from motion_nodes.core.scene.robot_spheres import (
+    CollisionBody,
+    checked_pairs,
+    link_bodies,
+    rigid_links,
+)
 from motion_nodes.core.scene.sphere_set import Coverage, SphereSet
 from motion_nodes.errors import InvalidDescription
 from motion_nodes.extras.robot_setup.notes import Notes, Progress, listed
 from motion_nodes.extras.robot_setup.package_search import PackageSearch
+from motion_nodes.typing import Array
 
 _MOST_STATED, _STATED_MARGIN = 100, 0.002
 """Max number of spheres of a link's own geometry that are used, and what is added to their radii,
@@ -146,3 +164,310 @@ def fit_spheres(
             spheres = spheres.generate(link, geometry, accuracy=accuracies[link])
         coverage[link] = spheres.coverage(link, geometry)
     return spheres, coverage
+
+
+Reason = Literal["always", "often", "gripper", "never", "spheres only", "default"]
+"""Always: in collision in (almost) all configurations. Often: second neighbours in a chain that
+collide in many configurations, because their shapes are too large: limits of two joints leave most
+of their range free. Gripper: fingers, whose contact
+is intended. Never: they never come close. Spheres only: their spheres overlap, but not their
+geometry. Default: in collision at home, with no collision-free configuration found."""
+SAMPLES = 5000
+MARGIN = 0.01
+"""Sufficient distance of pairs that never collide [m]."""
+_ALWAYS, _OFTEN = 0.95, 0.3  # fractions of the configurations
+_STEADY = 0.25  # sampled min distance relative to its variation
+_LOOKED_AT = 24  # number of sphere overlaps that are checked with the geometry
+_POINTS = 500
+_PAIRS_TRIED = 1_500_000
+OFTEN = 0.01
+"""Min fraction of configurations in which the spheres of such a pair collide."""
+CONFIGURATIONS = 1000
+"""Number of configurations."""
+_PAIRS_LOOKED_AT = 100
+"""Max number of collisions by spheres that are checked exactly."""
+
+
+@dataclass
+class SelfCollisions:
+    """Result of the search."""
+
+    ignored: dict[tuple[str, str], Reason] = field(default_factory=dict)
+    checked: list[tuple[str, str]] = field(default_factory=list)
+    samples: int = 0
+    exact_only: list[tuple[str, str]] = field(default_factory=list)
+    """Pairs whose spheres overlap at a given home, or often, but their geometry does not."""
+    home: Array = field(default_factory=lambda: np.zeros(0))
+    """A collision-free configuration of all joints [rad or m]."""
+
+    def of(self, reason: Reason) -> list[tuple[str, str]]:
+        """Return the pairs that are ignored for a reason."""
+        return [pair for pair, why in self.ignored.items() if why == reason]
+
+
+def random_configurations(
+    robot: Robot, count: int, rng: np.random.Generator, still: Collection[str] = ()
+) -> Array:
+    """Return configurations within the limits, shape (count, n); ``still`` joints are at home."""
+    lower, upper = robot.limits.lower.copy(), robot.limits.upper.copy()
+    endless = ~np.isfinite(upper - lower)
+    lower[endless], upper[endless] = -math.pi, math.pi
+    Q = rng.uniform(lower, upper, (count, len(lower)))
+    columns = [robot.joint_names.index(name) for name in still]
+    Q[:, columns] = robot.home[columns]
+    return np.asarray(Q)
+
+
+@dataclass(frozen=True)
+class JointRoles:
+    """Joints that are tried differently from those of an arm."""
+
+    still: Collection[str] = ()
+    """Joints that stay at home, such as those of wheels."""
+    grippers: Sequence[Sequence[str]] = ()
+    """Joints of each gripper."""
+
+
+def find_self_collisions(
+    robot: Robot,
+    geometries: Mapping[str, LinkGeometry],
+    *,
+    roles: JointRoles | None = None,
+    keep_home: bool = False,
+    samples: int = SAMPLES,
+    seed: int = 0,
+) -> SelfCollisions:
+    """Classify the pairs of links of a robot as checked or ignored.
+
+    Neighbours in the tree are never checked and not listed.
+
+    Args:
+        robot: robot with spheres; pairs that are already ignored are omitted.
+        geometries: geometries of its links, for the verification of sphere overlaps.
+        roles: of joints of wheels and grippers; None: there are none.
+        keep_home: keep the home configuration if only spheres overlap, such as a stance of legs.
+        samples: number of configurations; fewer for very many pairs.
+        seed: seed of the configurations.
+    """
+    roles = roles or JointRoles()
+    bodies = link_bodies(robot)
+    pairs = checked_pairs(robot, bodies, AllowedCollisions())
+    rng = np.random.default_rng(seed)
+    count = int(np.clip(_PAIRS_TRIED / max(1, len(pairs)), 500, samples))
+    Q = np.vstack((robot.home, random_configurations(robot, count, rng, roles.still)))
+    kinematics = Kinematics(robot.tree, base=robot.base_frame, generic=True)
+    X = kinematics.frames_batch(Q)
+    rows = {name: k for k, name in enumerate(kinematics.frame_names)}
+    found = SelfCollisions(samples=count)
+    touching: dict[tuple[str, str], Array] = {}
+    above = {link: _joints_above(robot.tree, link) for link in robot.tree.frame_names}
+    for i, j in pairs:
+        a, b = bodies[i], bodies[j]
+        X_a, X_b = X[:, rows[a.link]], X[:, rows[b.link]]
+        distance = sphere_distances(a, b, X_a, X_b)
+        pair = (a.name, b.name)
+        shapes = geometries.get(a.link), geometries.get(b.link)
+        # A distance that hardly varies, as of the links of a wrist, has no other minimum.
+        if distance.min() > min(MARGIN, _STEADY * np.ptp(distance)) and distance.min() > 0.0:
+            found.ignored[pair] = "never"
+        elif distance.min() > 0.0:
+            touching[pair] = distance
+        elif not _geometry_touches(*shapes, X_a, X_b, distance, rng):
+            found.ignored[pair] = "spheres only"
+        elif (share := (distance < 0.0).mean()) >= _ALWAYS:
+            found.ignored[pair] = "always"
+        elif share >= _OFTEN and len(above[a.link] ^ above[b.link]) <= 2:
+            found.ignored[pair] = "often"
+        elif any(above[a.link] & set(g) and above[b.link] & set(g) for g in roles.grippers):
+            found.ignored[pair] = "gripper"
+        elif (
+            keep_home
+            and distance[0] < 0.0
+            and not _geometry_touches(*shapes, X_a[:1], X_b[:1], distance[:1], rng)
+        ):
+            found.exact_only.append(pair)
+        else:
+            touching[pair] = distance
+    found.home = _choose_home(found, touching, Q, robot)
+    found.checked = [pair for pair in touching if pair not in found.ignored]
+    return found
+
+
+def geometry_touches(
+    robot: Robot, geometries: Mapping[str, LinkGeometry], pairs: Sequence[tuple[str, str]], q: Array
+) -> bool:
+    """Return whether the geometry of any of the pairs of links collides.
+
+    Args:
+        robot: the robot.
+        geometries: geometries of its links.
+        pairs: pairs of links whose spheres are not checked.
+        q: configuration of all joints, shape (n,).
+    """
+    kinematics = Kinematics(robot.tree, base=robot.base_frame, generic=True)
+    X = dict(zip(kinematics.frame_names, kinematics.frames(q)[:, None], strict=True))
+    overlaps, rng = np.full(1, -1.0), np.random.default_rng(0)
+    return any(
+        _geometry_touches(geometries.get(a), geometries.get(b), X[a], X[b], overlaps, rng)
+        for a, b in pairs
+    )
+
+
+def _joints_above(tree: KinematicTree, link: str) -> set[str]:
+    """Return the joints that move a link, including mimicked ones."""
+    names = set()
+    joint = tree.parent_joint.get(link)
+    while joint is not None:
+        if joint.movable:
+            names |= {joint.name, joint.mimic.joint} if joint.mimic else {joint.name}
+        joint = tree.parent_joint.get(joint.parent)
+    return names
+
+
+def _choose_home(
+    found: SelfCollisions, touching: Mapping[tuple[str, str], Array], Q: Array, robot: Robot
+) -> Array:
+    """Return a collision-free configuration near home; pairs that always collide are ignored."""
+    if not touching:
+        return np.asarray(Q[0])
+    contacts = np.stack([distance < 0.0 for distance in touching.values()])
+    many = contacts.sum(axis=0)
+    if many[0] == 0:
+        return np.asarray(Q[0])
+    ranges = np.where(
+        np.isfinite(robot.limits.upper - robot.limits.lower),
+        robot.limits.upper - robot.limits.lower,
+        2.0 * math.pi,
+    )
+    fewest = np.flatnonzero(many == many.min())
+    away = np.linalg.norm((Q[fewest] - Q[0]) / ranges, axis=1)
+    best = int(fewest[away.argmin()])
+    for pair, touches in zip(touching, contacts, strict=True):
+        if touches[best]:
+            found.ignored[pair] = "default"
+    return np.asarray(Q[best])
+
+
+def sphere_distances(a: CollisionBody, b: CollisionBody, X_a: Array, X_b: Array) -> Array:
+    """Return the min distance of the spheres of two bodies in each configuration.
+
+    Args:
+        a: a body.
+        b: another one.
+        X_a: poses of the link of ``a``, shape (m, 4, 4).
+        X_b: poses of the link of ``b``, shape (m, 4, 4).
+
+    Returns:
+        Shape (m,) [m].
+    """
+    from scipy.spatial.distance import cdist
+
+    # Computed in the frame of a, so that only the spheres of b are transformed.
+    R = np.swapaxes(X_a[:, :3, :3], 1, 2)
+    X_ab_R = R @ X_b[:, :3, :3]
+    X_ab_p = np.einsum("mij,mj->mi", R, X_b[:, :3, 3] - X_a[:, :3, 3])
+    ball_a, ball_b = a.bounding_sphere, b.bounding_sphere
+    middle = X_ab_R @ ball_b[:3] + X_ab_p - ball_a[:3]
+    distance = np.linalg.norm(middle, axis=1) - ball_a[3] - ball_b[3]
+    near = np.flatnonzero(distance <= MARGIN)
+    step = max(1, 2_000_000 // (len(a.spheres) * len(b.spheres)))
+    for start in range(0, len(near), step):
+        rows = near[start : start + step]
+        centres = np.einsum("mij,sj->msi", X_ab_R[rows], b.spheres[:, :3]) + X_ab_p[rows, None]
+        gaps = cdist(centres.reshape(-1, 3), a.spheres[:, :3]) - a.spheres[:, 3]
+        distance[rows] = (gaps.min(axis=1).reshape(len(rows), -1) - b.spheres[:, 3]).min(axis=1)
+    return np.asarray(distance)
+
+
+def _geometry_touches(
+    a: LinkGeometry | None,
+    b: LinkGeometry | None,
+    X_a: Array,
+    X_b: Array,
+    distance: Array,
+    rng: np.random.Generator,
+) -> bool:
+    """Return whether the geometry of two links collides where their spheres overlap.
+
+    Checks the deepest overlaps and a sample of the others.
+    """
+    if a is None or b is None:
+        return True
+    overlaps = np.flatnonzero(distance < 0.0)
+    deepest = overlaps[np.argsort(distance[overlaps])[: _LOOKED_AT // 2]]
+    others = rng.permutation(overlaps)[: _LOOKED_AT // 2]
+    rows = np.union1d(deepest, others)
+    near = 0.5 * (a.spacing + b.spacing)
+    for one, other, X_1, X_2 in ((a, b, X_a, X_b), (b, a, X_b, X_a)):
+        points = one.surface
+        points = points[rng.permutation(len(points))[:_POINTS]]
+        R = np.swapaxes(X_2[rows, :3, :3], 1, 2)
+        in_world = np.einsum("mij,pj->mpi", X_1[rows, :3, :3], points) + X_1[rows, None, :3, 3]
+        seen = np.einsum("mij,mpj->mpi", R, in_world - X_2[rows, None, :3, 3])
+        if other.touched_by(seen.reshape(-1, 3), near):
+            return True
+    return False
+
+
+def add_excess_pairs(
+    robot: Robot,
+    found: SelfCollisions,
+    still: Collection[str],
+    rng: np.random.Generator,
+    findings: Notes,
+) -> bool:
+    """Find such pairs among those that are checked, and add them to those checked exactly.
+
+    Args:
+        robot: with its meshes.
+        found: its pairs; ``exact_only`` is extended.
+        still: joints that stay at home.
+        rng: of the configurations.
+        findings: a note is added.
+
+    Returns:
+        Whether there are any.
+    """
+    Q = random_configurations(robot, CONFIGURATIONS, rng, still)
+    checked = [pair for pair in found.checked if pair not in found.exact_only]
+    pairs = excess_pairs(CollisionChecker(robot), checked, Q)
+    if pairs:
+        found.exact_only += pairs
+        text = f"{listed('-'.join(p) for p in pairs)}: only their spheres collide, not their shapes"
+        findings.add("guessed", "collision.ignore_spheres", text)
+    return bool(pairs)
+
+
+def excess_pairs(
+    checker: CollisionChecker, pairs: Sequence[tuple[str, str]], Q: Array
+) -> list[tuple[str, str]]:
+    """Return the pairs whose spheres collide in some configurations, but whose shapes in none.
+
+    Args:
+        checker: of all joints of the robot.
+        pairs: pairs of links that are checked.
+        Q: random configurations, shape (m, n) [rad or m].
+    """
+    robot = checker.robot
+    kinematics = Kinematics(robot.tree, base=robot.base_frame, generic=True)
+    X = dict(
+        zip(kinematics.frame_names, np.swapaxes(kinematics.frames_batch(Q), 0, 1), strict=True)
+    )
+    bodies = {body.name: body for body in link_bodies(robot)}
+    touching: dict[int, set[frozenset[str]]] = {}
+    found = []
+    for pair in pairs:
+        a, b = (bodies[name] for name in pair)
+        distance = sphere_distances(a, b, X[a.link], X[b.link])
+        if (distance < 0.0).mean() < OFTEN:
+            continue
+        deepest = np.argsort(distance)[: (distance < 0.0).sum()]
+        rows = deepest[np.unique(np.linspace(0, len(deepest) - 1, _PAIRS_LOOKED_AT).astype(int))]
+        for row in rows.tolist():
+            if row not in touching:
+                touching[row] = {frozenset(c.pair) for c in checker.exact.explain(Q[row])}
+            if frozenset(pair) in touching[row]:
+                break
+        else:
+            found.append(pair)
+    return found

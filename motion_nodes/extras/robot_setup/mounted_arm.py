@@ -25,7 +25,11 @@ from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.scene.sphere_set import SPHERES_FILE
 from motion_nodes.errors import InvalidConfig, did_you_mean
 from motion_nodes.extras.robot_setup.folder_files import target_folder, write_folder
-from motion_nodes.extras.robot_setup.link_shapes import link_geometries
+from motion_nodes.extras.robot_setup.link_shapes import (
+    JointRoles,
+    find_self_collisions,
+    link_geometries,
+)
 from motion_nodes.extras.robot_setup.notes import Notes, Progress
 from motion_nodes.extras.robot_setup.package_search import PackageSearch
 from motion_nodes.extras.robot_setup.robot_yaml_text import (
@@ -33,7 +37,6 @@ from motion_nodes.extras.robot_setup.robot_yaml_text import (
     checked_name,
     preliminary_robot,
 )
-from motion_nodes.extras.robot_setup.self_collisions import JointRoles, find_self_collisions
 
 MAX_OFFSET = 10.0
 """Max distance of the arm from the link that carries it, along each axis [m]."""

@@ -31,10 +31,16 @@ from motion_nodes.extras.robot_setup.folder_files import sort_out, target_folder
 from motion_nodes.extras.robot_setup.groups import Groups, guess_groups
 from motion_nodes.extras.robot_setup.legs import GivenBase, add_both_arms, guess_kind, standing
 from motion_nodes.extras.robot_setup.link_shapes import (
+    JointRoles,
+    SelfCollisions,
+    add_excess_pairs,
     add_missing_collisions,
     collide_as_seen,
+    find_self_collisions,
     fit_spheres,
+    geometry_touches,
     link_geometries,
+    random_configurations,
 )
 from motion_nodes.extras.robot_setup.notes import Ask, Notes, Progress, listed, take_guess
 from motion_nodes.extras.robot_setup.readme import (
@@ -56,14 +62,6 @@ from motion_nodes.extras.robot_setup.robot_yaml_text import (
     ready_state,
     rmpflow_settings,
     robot_data,
-)
-from motion_nodes.extras.robot_setup.self_collisions import (
-    JointRoles,
-    SelfCollisions,
-    add_excess_pairs,
-    find_self_collisions,
-    geometry_touches,
-    random_configurations,
 )
 from motion_nodes.extras.robot_setup.urdf_repair import (
     invert_axes,

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.scene.link_geometry import LinkGeometry, dense_points
 from motion_nodes.core.scene.sphere_set import Coverage
+from motion_nodes.extras.robot_setup.link_shapes import SelfCollisions
 from motion_nodes.extras.robot_setup.notes import Finding, Notes
 from motion_nodes.extras.robot_setup.robot_yaml_text import URDF_FILE
-from motion_nodes.extras.robot_setup.self_collisions import SelfCollisions
 from motion_nodes.typing import Array
 
 PICTURE_FILE = "robot.png"

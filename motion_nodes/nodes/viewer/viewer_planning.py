@@ -32,7 +32,7 @@ from motion_nodes.core.scene.scene import WorldObject
 from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.extras.viewer.browser import BrowserViewer
 from motion_nodes.extras.viewer.planning_view import Drawing
-from motion_nodes.nodes.viewer.viewer_markers import byte_of
+from motion_nodes.nodes.viewer.viewer_displays import byte_of
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.concurrency.queues import ExecutorQueue

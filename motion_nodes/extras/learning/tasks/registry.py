@@ -10,9 +10,8 @@ from functools import lru_cache
 from typing import cast
 
 from motion_nodes.errors import InvalidConfig, did_you_mean
+from motion_nodes.extras.learning.learners import PpoConfig, SacConfig
 from motion_nodes.extras.learning.mujoco_env import MujocoEnv, Randomization
-from motion_nodes.extras.learning.ppo import PpoConfig
-from motion_nodes.extras.learning.sac import SacConfig
 from motion_nodes.extras.learning.tasks.robot_cell import RobotCell
 from motion_nodes.extras.learning.trainer import TrainingConfig
 
