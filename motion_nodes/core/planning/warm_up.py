@@ -6,7 +6,8 @@ a process that controls a robot would be blocked. A node therefore compiles in a
 and then loads the cached code.
 
 ``python -m motion_nodes.core.planning.warm_up ROBOT [PARENT]`` is that process; it ends with the
-process whose id is PARENT.
+process whose id is PARENT. Jerk-limited timing, whose kernel takes as long as all others, is
+compiled beside it by ``python -m motion_nodes.core.planning.warm_up --timing [PARENT]``.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from motion_nodes.core.planning.pipeline import PlanOptions, plan
 from motion_nodes.core.planning.planners import planner_names
 from motion_nodes.core.planning.planning_problem import JointGoal, PlanRequest, PoseGoal
 from motion_nodes.core.robot.kinematics import GroupKinematics
+from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.scene.allowed_collisions import AllowedCollisions
@@ -44,6 +46,8 @@ _DEFAULT, _ALL, _USED = "planning", "planning-all", "planning-used"
 """Markers in the cache: the default planner and its environment; all planners; one plan made."""
 _planned = threading.Event()
 """Whether this process has made a plan, so that nothing is left to compile."""
+_TIMING = "--timing"
+_asides: list[subprocess.Popen[bytes]] = []
 _POLL = 0.05  # [s]
 _LITTLE = 0.05  # [rad or m]
 _FAR = 1000.0  # [m]
@@ -69,16 +73,19 @@ def small_motion(checker: CollisionChecker, tip: str | None = None) -> PlanReque
     return PlanRequest(room, start, (PoseGoal(tip, X_BT),))
 
 
-def _time_a_bend(checker: CollisionChecker) -> None:
+def _time_a_bend() -> None:
     """Time-parameterize a path with a corner: a straight one is timed in closed form."""
-    indices, clip = checker.robot.indices(checker.joint_names), checker.limits.clip
-    start = clip(checker.robot.home[indices])
-    corner = start.copy()
-    corner[::2] += _LITTLE
-    path = clip(np.array([start, corner, start + _LITTLE]))
-    # Ignore errors here (e.g. missing limits); real requests will report them.
-    with contextlib.suppress(MotionError):
-        retime(path, checker.limits, blending=CornerBlending(PlanOptions().blend))
+    names, one = ("a", "b"), np.ones(2)
+    limits = JointLimits(names, -one, one, velocity=one, effort=one, acceleration=one, jerk=one)
+    path = _LITTLE * np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]])
+    retime(path, limits, blending=CornerBlending(PlanOptions().blend))
+
+
+def compile_timing_aside() -> None:
+    """Begin to compile jerk-limited timing in another process; its users wait for the result."""
+    command = [sys.executable, "-m", "motion_nodes.core.planning.warm_up", _TIMING]
+    with contextlib.suppress(OSError):  # it is compiled where it is used, then
+        _asides.append(subprocess.Popen([*command, str(os.getpid())], stdin=subprocess.DEVNULL))
 
 
 def warm_up(checker: CollisionChecker, planners: Iterable[str] = ("",)) -> None:
@@ -90,7 +97,7 @@ def warm_up(checker: CollisionChecker, planners: Iterable[str] = ("",)) -> None:
         checker: robot and joints of later requests.
         planners: names of planners; empty: the default one.
     """
-    _time_a_bend(checker)
+    _time_a_bend()
     request = small_motion(checker)
     for name in planners:
         with contextlib.suppress(MotionError):
@@ -107,6 +114,7 @@ def announced_compilation() -> Iterator[None]:
             "compiling the planner, once on this machine: the first plan takes about half a minute "
             "(`motion warm-up` does this in advance)"
         )
+        compile_timing_aside()
     yield
     if first:
         jit.mark_compiled(_USED)
@@ -131,7 +139,7 @@ def load_planning(robot: Robot) -> None:
         if group.tips:
             checker = CollisionChecker(robot, group.joints)
             plan(small_motion(checker, group.tip))
-            _time_a_bend(checker)
+    _time_a_bend()
     jit.mark_compiled(_DEFAULT)
 
 
@@ -176,6 +184,11 @@ def main() -> None:
         die_with(int(parent))
     with contextlib.suppress(OSError):
         os.nice(5)
+    if sys.argv[1] == _TIMING:
+        _time_a_bend()
+        return
+    if not is_prepared():
+        compile_timing_aside()
     robot = load_robot(sys.argv[1])
     load_planning(robot)
     for group in robot.groups.values():
