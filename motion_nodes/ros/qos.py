@@ -71,7 +71,7 @@ TF = _profile(100, reliable=True)
 """/tf."""
 
 TF_READER = _profile(1000, reliable=False)
-"""Subscription to /tf that is polled on demand: deep enough to keep slow publishers' messages."""
+"""Subscription to /tf that is polled: deep enough for half a second of many robots."""
 
 TF_STATIC = _profile(100, reliable=True, latched=True)
 """/tf_static."""

@@ -24,6 +24,7 @@ from motion_nodes.core.robot.bounds import OBJECTS
 from motion_nodes.core.robot.poses import inverse, to_quat_xyzw
 from motion_nodes.errors import InvalidCommand, MotionError, UnknownFrame
 from motion_nodes.ros import qos
+from motion_nodes.ros.concurrency.loops import PeriodicCall
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.joint_topics import stamp_ns
 from motion_nodes.ros.messages.cdr import (
@@ -43,6 +44,8 @@ from motion_nodes.typing import Array
 DISCOVERY_TIME = 0.4
 """[s] Max time from a subscription to the first transforms of running publishers; requests wait
 longer for a frame (``TRANSFORM_WAIT`` of the navigator)."""
+READ_PERIOD = 0.5
+"""[s] Max time for which messages wait; within it, 1000 of them fit into the queue."""
 _VALUES = 7
 """Numbers of a transform: translation (3), quaternion (4)."""
 
@@ -179,8 +182,8 @@ class TransformLink(NamedTuple):
 class TransformTree:
     """Newest transforms between frames; thread-safe.
 
-    Messages are read in :meth:`update` only. Until then they wait in the middleware, where newer
-    ones replace older ones at no cost in Python.
+    Messages are read in :meth:`update`, and each :data:`READ_PERIOD`: until then they wait in the
+    middleware, where those of fast publishers push out a transform that was published once.
     """
 
     def __init__(self, node: MotionNode[Any], *, on_demand: bool = False) -> None:
@@ -196,6 +199,7 @@ class TransformTree:
         self._links: dict[str, TransformLink] = {}
         self._lock = threading.Lock()
         self._begun = -math.inf
+        self._reading: PeriodicCall | None = None
         if not on_demand:
             self._subscribe()
 
@@ -209,6 +213,7 @@ class TransformTree:
                 ("/tf", qos.TF_READER, False),
             )
         ]
+        self._reading = PeriodicCall(self.update, READ_PERIOD)
 
     @property
     def young(self) -> bool:
@@ -217,6 +222,8 @@ class TransformTree:
 
     def destroy(self) -> None:
         """Unsubscribe."""
+        if self._reading is not None:
+            self._reading.end()
         for topic, _ in self._topics:
             topic.destroy()
 

@@ -29,7 +29,8 @@ from motion_nodes.ros.messages.planar_messages import (
     poses_from,
     twist2_from,
 )
-from motion_nodes.ros.transforms import TransformTree
+from motion_nodes.ros.qos import TF_READER
+from motion_nodes.ros.transforms import READ_PERIOD, TransformTree
 
 
 def message_of(X):
@@ -168,6 +169,15 @@ class TestTree:
         tree.destroy()
         node.destroy_node()
         sender.destroy_node()
+
+    def test_one_that_was_sent_once_is_not_pushed_out_by_fast_ones(self, tree):
+        self.send(transform("map", "parcel", self.odom_base))
+        time.sleep(2.0 * READ_PERIOD)
+        for _ in range(2 * TF_READER.depth):
+            self.send(transform("odom", "base_link", self.odom_base))
+            time.sleep(2e-4)
+        tree.update()
+        assert tree.pose("map", "parcel")[0] == pytest.approx(self.odom_base)
 
     def test_poses_along_the_tree(self, tree):
         wanted = self.map_odom @ self.odom_base @ self.base_camera
