@@ -5,8 +5,7 @@ Dry runs awaiting confirmation: each motion is planned and described before it i
 token of a dry run is valid once, for the same function and arguments, and for a limited time. A
 motion of the robot or a stop invalidates all tokens: their plans start from another state.
 
-Interface to a running suite; ``nodes/agent`` implements it over ROS; plans, poses and
-scenes as plain data for language models.
+``nodes/clients/ros_robot_link.py`` implements the interface to a running suite over ROS.
 """
 
 from __future__ import annotations

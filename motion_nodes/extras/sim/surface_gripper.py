@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Surface (suction) grippers in MuJoCo: weld constraints with ray casts and force limits.
 
-When the gripper closes, the pad at each attachment point casts rays along its axis
-(:mod:`.suction_pad`). A free body on which the pad seals is welded to the link at its current pose;
+When the gripper closes, the pad at each attachment point casts rays along its axis.
+A free body on which the pad seals is welded to the link at its current pose;
 after some settling steps the weld breaks as soon as the load exceeds what the pad can hold.
 Behaviour and names are those of Isaac Sim's surface gripper, whose pads have no radius.
 

@@ -20,7 +20,7 @@ import viser
 from numpy.typing import NDArray
 
 from motion_nodes.core.robot.poses import inverse, to_quat_wxyz
-from motion_nodes.extras.viewer.panel_style import OFF, plain
+from motion_nodes.extras.viewer.panel_style import OFF, plain, show_text
 from motion_nodes.extras.viewer.planning_view import Drawing, MarkerView
 from motion_nodes.extras.viewer.scene_setup import DrawLoop
 from motion_nodes.extras.viewer.scene_view import escaped
@@ -151,8 +151,7 @@ class DisplaysPanel:
             self.picture.remove()
             self.picture = None
         text = plain(self._text)
-        if text != self._line.content:
-            self._line.content, self._line.visible = text, bool(text)
+        show_text(self._line, text)
 
 
 def thinned_image(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:

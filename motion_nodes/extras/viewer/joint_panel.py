@@ -20,7 +20,7 @@ import viser
 
 from motion_nodes.core.robot.joint_turns import turns_of
 from motion_nodes.core.robot.tree import JointKind
-from motion_nodes.extras.viewer.panel_style import AngleUnit, plain
+from motion_nodes.extras.viewer.panel_style import AngleUnit, plain, show_text
 from motion_nodes.extras.viewer.robot_view import GHOST, Appearance, RobotView, ghost_of
 from motion_nodes.extras.viewer.ui_commands import (
     PLAN_VERBS,
@@ -154,8 +154,7 @@ class GoalStatePanel:
     def refresh(self) -> None:
         """Update the panel; on viser's event loop."""
         text = plain(self._text) if self.active else ""
-        if text != self._message.content:
-            self._message.content, self._message.visible = text, bool(text)
+        show_text(self._message, text)
 
     def draw(self, q: Array) -> None:
         """Draw the ghost while it differs from the robot; on the drawing thread.

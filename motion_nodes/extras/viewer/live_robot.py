@@ -22,7 +22,13 @@ from motion_nodes.core.robot.tree import JointKind
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.extras.viewer.drive_panel import DrivePanel
 from motion_nodes.extras.viewer.joint_panel import GoalStatePanel, JointPanel
-from motion_nodes.extras.viewer.panel_style import AngleUnit, Freshness, plain, robot_line
+from motion_nodes.extras.viewer.panel_style import (
+    AngleUnit,
+    Freshness,
+    plain,
+    robot_line,
+    show_text,
+)
 from motion_nodes.extras.viewer.planning_view import PlanningView
 from motion_nodes.extras.viewer.plot_panel import JointHistory, PlotPanel
 from motion_nodes.extras.viewer.robot_view import GHOST, RobotView, bounding_sphere, ghost_of
@@ -197,8 +203,7 @@ class FloorGoal:
         if self._mark.visible and not self._driving:
             self._mark.visible = False
         text = "Click on the floor" if self._armed_by is not None else plain(self._text)
-        if text != self.message.content:
-            self.message.content, self.message.visible = text, bool(text)
+        show_text(self.message, text)
 
     def client_left(self, client: int) -> None:
         """Disarm if the page that armed was closed."""

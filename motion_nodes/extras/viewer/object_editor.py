@@ -22,7 +22,7 @@ from motion_nodes.core.scene.shapes import HalfSpace, Solid, TriangleMesh
 from motion_nodes.core.scene.voxels import OCTOMAP
 from motion_nodes.errors import InvalidDescription, MotionError
 from motion_nodes.extras.viewer.joint_panel import show_value
-from motion_nodes.extras.viewer.panel_style import SECONDARY, keep_in_range, plain
+from motion_nodes.extras.viewer.panel_style import SECONDARY, keep_in_range, plain, show_text
 from motion_nodes.extras.viewer.scene_view import SceneView
 from motion_nodes.extras.viewer.target_gizmo import DragHandles
 from motion_nodes.extras.viewer.ui_commands import PanelEvents
@@ -96,8 +96,7 @@ class AttachPanel:
             if element.visible != visible:
                 element.visible = visible
         text = "" if body is None else f"Attached to `{body.link}`."
-        if text != self.note.content:
-            self.note.content, self.note.visible = text, bool(text)
+        show_text(self.note, text)
 
     async def _attach_pressed(self, event: viser.GuiEvent[viser.GuiButtonHandle]) -> None:
         if event.client is not None and self._selected():
@@ -259,8 +258,7 @@ class ObjectEditor:
         self._show_size(item)
         self._show_numbers(item)
         text = plain(self._text)
-        if text != self._message.content:
-            self._message.content, self._message.visible = text, bool(text)
+        show_text(self._message, text)
 
     def _show_size(self, item: WorldObject | None) -> None:
         """Show shape and size of the selected object, once: the user may change the size."""

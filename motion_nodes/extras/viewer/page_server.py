@@ -441,7 +441,7 @@ def start_server(
         address: where it listens.
         title: title of the panel.
         dark: use the dark theme.
-        token: required of every request (see :mod:`.page_access`); None: no access control.
+        token: required of every request; None: no access control.
         actions: called for requests of these paths, see :class:`.PageAccess`.
 
     Raises:

@@ -76,6 +76,12 @@ def row_style(fields: Sequence[viser.GuiInputHandle[float]]) -> str:
     )
 
 
+def show_text(line: viser.GuiMarkdownHandle, text: str) -> None:
+    """Show a text on a line of the panel, which is hidden without one; only changes are sent."""
+    if text != line.content:
+        line.content, line.visible = text, bool(text)
+
+
 def keep_in_range(*fields: viser.GuiInputHandle[Any]) -> None:
     """Show on all pages the nearest allowed number once an other one is no longer being typed.
 

@@ -14,7 +14,7 @@ from motion_nodes.core.robot.joint_turns import turns_of
 from motion_nodes.core.robot.link_poses import LinkPoses
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.extras.viewer.joint_panel import show_value
-from motion_nodes.extras.viewer.panel_style import OFF
+from motion_nodes.extras.viewer.panel_style import OFF, show_text
 from motion_nodes.extras.viewer.plot_panel import QUANTITIES, data_of, joint_plot, planned_curves
 from motion_nodes.extras.viewer.robot_view import GHOST, Appearance, RobotView, ghost_of
 from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
@@ -80,8 +80,7 @@ class Playback:
             self.scrub.max = end
             show_value(self.scrub, min(self.scrub.value, end))
         text = f"**{self.now:.1f} s** of {self.duration:.1f} s" if playing else ""
-        if text != self.text.content:
-            self.text.content, self.text.visible = text, bool(text)
+        show_text(self.text, text)
 
     def _played(self) -> float:
         passed = (time.monotonic() - self._start) * self._rate

@@ -23,7 +23,13 @@ from motion_nodes.core.scene.voxels import OCTOMAP
 from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.extras.viewer.joint_panel import GOAL, GoalStatePanel, show_value
 from motion_nodes.extras.viewer.object_editor import ObjectEditor
-from motion_nodes.extras.viewer.panel_style import SECONDARY, keep_in_range, plain, shortened
+from motion_nodes.extras.viewer.panel_style import (
+    SECONDARY,
+    keep_in_range,
+    plain,
+    shortened,
+    show_text,
+)
 from motion_nodes.extras.viewer.planned_path import PlannedPath
 from motion_nodes.extras.viewer.robot_view import RobotView
 from motion_nodes.extras.viewer.scene_view import MAX_OBJECTS, RobotSpheresView, SceneView
@@ -280,8 +286,7 @@ class GoalPanel:
     def refresh(self) -> None:
         """Update the panel; on viser's event loop."""
         text = plain(self._note or self._text)
-        if text != self._message.content:
-            self._message.content, self._message.visible = text, bool(text)
+        show_text(self._message, text)
 
     def _mode_changed(self) -> None:
         """Select the goal state that the sliders set from now on."""
@@ -542,11 +547,9 @@ class PlanningView:
         """Update the panel; on viser's event loop."""
         omitted = self.objects.omitted
         text = f"{omitted} objects are not drawn (max {MAX_OBJECTS})" if omitted else ""
-        if text != self._note.content:
-            self._note.content, self._note.visible = text, bool(text)
+        show_text(self._note, text)
         text = plain(self._recovery_text)
-        if text != self._recovery.content:
-            self._recovery.content, self._recovery.visible = text, bool(text)
+        show_text(self._recovery, text)
         if self.editor is not None:
             self.editor.refresh_panel()
         if self.goals is not None:

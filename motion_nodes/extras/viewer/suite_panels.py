@@ -20,6 +20,7 @@ from motion_nodes.extras.viewer.panel_style import (
     keep_in_range,
     plain,
     row_style,
+    show_text,
 )
 from motion_nodes.extras.viewer.ui_commands import TASK_VERBS, MotionScaling, TaskCommand
 
@@ -361,8 +362,7 @@ class SimulationPanel:
         if label != self.pause.label:
             self.pause.label = label
         text = plain(self._text)
-        if text != self._line.content:
-            self._line.content, self._line.visible = text, bool(text)
+        show_text(self._line, text)
 
 
 class StopPanel:

@@ -13,7 +13,7 @@ import viser
 from motion_nodes.core.robot.link_poses import LinkPoses
 from motion_nodes.core.robot.poses import from_xyz_quat, from_xyz_rpy, inverse, to_quat_wxyz, to_rpy
 from motion_nodes.extras.viewer.joint_panel import show_value
-from motion_nodes.extras.viewer.panel_style import DEG, SECONDARY, AngleUnit, plain
+from motion_nodes.extras.viewer.panel_style import DEG, SECONDARY, AngleUnit, plain, show_text
 from motion_nodes.extras.viewer.ui_commands import PLAN_VERBS, PanelEvents, TargetCommand
 from motion_nodes.extras.viewer.viewed_robot import PLANNER, RMPFLOW, ViewedRobot, checked_pose
 from motion_nodes.typing import Array
@@ -377,8 +377,7 @@ class TargetGizmo:
                 self._redraw()
         self.pose.refresh(self.current())
         text = plain(self._texts.get(str(self.follower.value), ""))
-        if text != self._message.content:
-            self._message.content, self._message.visible = text, bool(text)
+        show_text(self._message, text)
 
     def _size(self) -> float:
         X_RL = self._poses.in_root(np.asarray(self._viewed.model.home, dtype=np.float64))
