@@ -38,7 +38,7 @@ from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.robot_yaml import LaserScannerDescription
 from motion_nodes.core.robot.tree import Box, Cylinder
 from motion_nodes.extras.sim.backend import RobotPlacement
-from motion_nodes.extras.sim.free_bodies import FreeBody
+from motion_nodes.extras.sim.cell_words import FreeBody
 from motion_nodes.extras.sim.mjcf import WorldConfig
 from motion_nodes.extras.sim.mujoco_world import MujocoWorld
 from motion_nodes.extras.sim.sensors import SimulatedLaser

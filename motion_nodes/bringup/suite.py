@@ -21,7 +21,7 @@ from motion_nodes.bringup.node_specs import NodeSpec, commands_for, processes_fo
 from motion_nodes.bringup.process_template import ProcessTemplate
 from motion_nodes.bringup.supervisor import Supervisor
 from motion_nodes.errors import InvalidConfig, InvalidDescription, MotionError
-from motion_nodes.extras import check_policy
+from motion_nodes.extras import check_cell, check_policy
 from motion_nodes.kernels.cache import MESHES, in_progress
 from motion_nodes.kernels.parent_death import die_with_parent_if_set
 from motion_nodes.ros import signals
@@ -298,11 +298,18 @@ def composition(options: SuiteOptions) -> Composition:
     Raises:
         MotionError: the suite cannot be started.
     """
-    from motion_nodes.bringup.bringup_config import check_libraries
+    from motion_nodes.bringup.bringup_config import check_libraries, prefixed
     from motion_nodes.bringup.compose import omissions, suite_of
+    from motion_nodes.core.robot.loader import load_description
 
     config, left_out = _usable(options.config)
     check_libraries(config)
+    if config.backend == "mujoco" and (config.objects or config.cameras):
+        cameras = [prefixed(config.namespace, word) for word in config.cameras]
+        places = config.within_namespace if cameras else ()
+        check_cell(
+            config.objects, cameras, {p.namespace: load_description(p.robot) for p in places}
+        )
     specs, notes = suite_of(config)
     specs = with_arguments(specs, options.ros_args)
     _check_alone([spec.full_name for spec in specs])

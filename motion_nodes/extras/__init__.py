@@ -9,7 +9,7 @@ it offered is then refused by name.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -33,6 +33,9 @@ class Extra(NamedTuple):
     empty for none."""
     page: str = ""
     """``module:function`` of the extra that shows a robot in the browser; empty for none."""
+    cell: str = ""
+    """``module:function`` of the extra that checks objects and cameras of a simulated cell; empty
+    for none."""
     policy: str = ""
     """``module:function`` of the extra that checks that a policy fits a robot; empty for none."""
 
@@ -63,6 +66,7 @@ EXTRAS: Mapping[str, Extra] = MappingProxyType({
     "sim": Extra(
         ("mock_sim", "mujoco_sim"),
         parts=("nodes/simulation.py", "nodes/cell_topics.py", "cli/robot_commands.py", *_DEMOS),
+        cell="cell_words:check_words",
     ),
     "tasks": Extra(
         ("task_server",), ("task",),
@@ -147,6 +151,21 @@ def check_policy(policy: str, robot: Any) -> None:
     """
     for check in _offered("policy"):
         check(policy, robot)
+
+
+def check_cell(objects: Sequence[str], cameras: Sequence[str], robots: Mapping[str, Any]) -> None:
+    """Check the objects and cameras of a simulated cell, by the extra that can; else its node does.
+
+    Args:
+        objects: free objects, as words of the command line.
+        cameras: depth cameras, likewise.
+        robots: descriptions of the robots by namespace.
+
+    Raises:
+        MotionError: the first fault.
+    """
+    for check in _offered("cell"):
+        check(objects, cameras, robots)
 
 
 def suite_environment() -> dict[str, str]:

@@ -28,6 +28,7 @@ from motion_nodes.core.scene.mesh_preparation import MeshPreparation, all_parts,
 from motion_nodes.core.scene.scene import Scene
 from motion_nodes.errors import InvalidConfig, MotionError, UnknownFrame
 from motion_nodes.extras.sim.backend import RobotPlacement
+from motion_nodes.extras.sim.cell_words import MountedCamera
 from motion_nodes.extras.sim.mujoco_world import MujocoWorld
 from motion_nodes.extras.sim.scene_bodies import (
     ContactLog,
@@ -38,7 +39,6 @@ from motion_nodes.extras.sim.scene_bodies import (
 )
 from motion_nodes.extras.sim.sensors import (
     CameraSettings,
-    MountedCamera,
     SimulatedCamera,
     SimulatedLaser,
     Snapshot,

@@ -24,10 +24,10 @@ from motion_nodes.core.robot.poses import inverse
 from motion_nodes.core.scene.scene import AttachedBody, world_object
 from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError
 from motion_nodes.extras.sim.backend import RobotBackend, RobotPlacement
-from motion_nodes.extras.sim.free_bodies import parse_free_body
+from motion_nodes.extras.sim.cell_words import parse_camera, parse_free_body
 from motion_nodes.extras.sim.mjcf import WorldConfig, is_floating
 from motion_nodes.extras.sim.mujoco_world import MujocoWorld
-from motion_nodes.extras.sim.sensors import CameraSettings, parse_camera
+from motion_nodes.extras.sim.sensors import CameraSettings
 from motion_nodes.extras.sim.surface_gripper import (
     AXES,
     GripState,

@@ -279,3 +279,21 @@ def test_a_policy_that_does_not_fit_its_robot_is_refused_before_anything_starts(
     assert [place.namespace for place in kept.placements] == ["b"]
     assert kept.policies == ("b:=go2_trot",)
     assert why in left_out["a"]
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"objects": ("cube:=boxx:0.1,0.1,0.1:1@0.5,0,0",)}, "is not an object"),
+        ({"objects": ("cube:=box:0.1,0.1,0.1:1@0.5,0",)}, "a place 3 or 4 numbers"),
+        ({"objects": ("cube:=box:0,0.1,0.1:1@0.5,0,0",)}, "must be above 0"),
+        ({"objects": ("cup:=mesh:no_such.stl:1@0.5,0,0",)}, "no_such.stl"),
+        ({"cameras": ("camera:=panda_link0@0,0",)}, "3 or 6 finite numbers"),
+        ({"cameras": ("camera:=panda_link9@0,0,1",)}, "robot 'franka' has no link 'panda_link9'"),
+        ({"cameras": ("b/camera:=panda_link0@0,0,1",)}, "no robot with the namespace 'b'"),
+    ],
+)
+def test_objects_and_cameras_are_checked_before_anything_starts(given, why):
+    config = BringupConfig(placements=parse_placements(["franka"]), viewer="none", **given)
+    with pytest.raises(MotionError, match=why):
+        suite.composition(SuiteOptions(config))

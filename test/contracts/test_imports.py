@@ -127,7 +127,7 @@ def test_extras_import_only_those_that_they_need():
 
 def test_functions_that_the_table_of_extras_names_are_there():
     for name, extra in EXTRAS.items():
-        for named in filter(None, (extra.environment, extra.page, extra.policy)):
+        for named in filter(None, (extra.environment, extra.page, extra.policy, extra.cell)):
             module, _, function = named.partition(":")
             found = importlib.import_module(f"motion_nodes.extras.{name}.{module}")
             assert callable(getattr(found, function)), named

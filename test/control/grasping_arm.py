@@ -29,8 +29,8 @@ from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.robot.tree import Box, Cylinder
 from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory, Trajectory
 from motion_nodes.extras.sim.backend import RobotPlacement
+from motion_nodes.extras.sim.cell_words import FreeBody
 from motion_nodes.extras.sim.drive_targets import JointTargets
-from motion_nodes.extras.sim.free_bodies import FreeBody
 from motion_nodes.extras.sim.mjcf import WorldConfig
 from motion_nodes.extras.sim.mjcf_shapes import Obstacle
 from motion_nodes.extras.sim.mujoco_world import MujocoWorld

@@ -41,8 +41,8 @@ from motion_nodes.core.scene.scenery import floor_of
 from motion_nodes.core.scene.shapes import TriangleMesh
 from motion_nodes.core.scene.world import World
 from motion_nodes.extras.sim.backend import RobotPlacement
+from motion_nodes.extras.sim.cell_words import parse_free_body
 from motion_nodes.extras.sim.drive_targets import JointTargets
-from motion_nodes.extras.sim.free_bodies import parse_free_body
 from motion_nodes.extras.sim.mjcf import WorldConfig
 from motion_nodes.extras.sim.mujoco_world import MujocoWorld
 from motion_nodes.extras.tasks.task_plan import PlanStep

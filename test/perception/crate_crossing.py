@@ -25,7 +25,8 @@ from motion_nodes.core.scene.scene import Scene, world_object
 from motion_nodes.core.scene.voxels import OCTOMAP
 from motion_nodes.extras.perception.occupancy_map import OccupancyMap
 from motion_nodes.extras.perception.settings import MapSettings
-from motion_nodes.extras.sim.sensors import CameraSettings, SimulatedCamera, parse_camera, snapshot
+from motion_nodes.extras.sim.cell_words import parse_camera
+from motion_nodes.extras.sim.sensors import CameraSettings, SimulatedCamera, snapshot
 from motion_nodes.nodes.demo.surprise import SIZE
 from motion_nodes.typing import Array
 

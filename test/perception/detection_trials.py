@@ -19,10 +19,10 @@ from motion_nodes.core.scene.depth_camera import DepthProjection
 from motion_nodes.extras.perception.object_detection import ObjectDetector, extents
 from motion_nodes.extras.perception.settings import DetectorSettings
 from motion_nodes.extras.sim.backend import RobotPlacement
-from motion_nodes.extras.sim.free_bodies import parse_free_body
+from motion_nodes.extras.sim.cell_words import parse_camera, parse_free_body
 from motion_nodes.extras.sim.mjcf import WorldConfig
 from motion_nodes.extras.sim.mujoco_world import MujocoWorld
-from motion_nodes.extras.sim.sensors import CameraSettings, SimulatedCamera, parse_camera, snapshot
+from motion_nodes.extras.sim.sensors import CameraSettings, SimulatedCamera, snapshot
 
 CAMERA = "camera:=panda_link0@1.2,0.3,0.9,0,0.8,-2.8"
 FOUND = 0.03

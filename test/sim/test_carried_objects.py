@@ -15,8 +15,8 @@ from sim.test_surface_gripper import BOX, LOAD, ROBOT, Cell, Q
 from motion_nodes.core.control.gripper import GraspSettings, GripStatus
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.poses import inverse
+from motion_nodes.extras.sim.cell_words import FreeBody, parse_free_body
 from motion_nodes.extras.sim.drive_targets import JointTargets
-from motion_nodes.extras.sim.free_bodies import FreeBody, parse_free_body
 from motion_nodes.extras.sim.mjcf_shapes import contact_reference
 from motion_nodes.extras.sim.stiction import Stiction
 

@@ -11,15 +11,10 @@ from raised_errors import about
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.extras.sim.backend import RobotPlacement
-from motion_nodes.extras.sim.free_bodies import parse_free_body
+from motion_nodes.extras.sim.cell_words import parse_camera, parse_free_body
 from motion_nodes.extras.sim.mjcf import WorldConfig
 from motion_nodes.extras.sim.mujoco_world import MujocoWorld
-from motion_nodes.extras.sim.sensors import (
-    CameraSettings,
-    SimulatedCamera,
-    parse_camera,
-    snapshot,
-)
+from motion_nodes.extras.sim.sensors import CameraSettings, SimulatedCamera, snapshot
 
 JETBOT = load_robot("jetbot")
 SETTINGS = CameraSettings(width=48, height=36, noise=0.0)

@@ -13,7 +13,8 @@ from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.extras.sim.backend import RobotPlacement
-from motion_nodes.extras.sim.free_bodies import mass_properties, parse_free_body
+from motion_nodes.extras.sim.cell_words import parse_free_body
+from motion_nodes.extras.sim.free_bodies import mass_properties
 from motion_nodes.extras.sim.mjcf import WorldConfig
 from motion_nodes.extras.sim.mujoco_world import MujocoWorld
 from motion_nodes.extras.sim.surface_gripper import UnknownObject

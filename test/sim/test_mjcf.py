@@ -19,8 +19,8 @@ from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.tree import Box, Cylinder, JointKind, KinematicTree, Mesh, Sphere
 from motion_nodes.errors import InvalidConfig, InvalidDescription
 from motion_nodes.extras.sim.backend import RobotPlacement
+from motion_nodes.extras.sim.cell_words import parse_free_body
 from motion_nodes.extras.sim.drive_targets import JointTargets
-from motion_nodes.extras.sim.free_bodies import parse_free_body
 from motion_nodes.extras.sim.mjcf import WorldConfig
 from motion_nodes.extras.sim.mjcf_shapes import Obstacle
 from motion_nodes.extras.sim.mujoco_world import MujocoWorld

@@ -19,8 +19,9 @@ from motion_nodes.core.trajectory.path_efforts import PathEfforts
 from motion_nodes.core.trajectory.time_parameterization import retime
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.extras.sim.backend import RobotPlacement, SimulationDiverged
+from motion_nodes.extras.sim.cell_words import parse_free_body
 from motion_nodes.extras.sim.drive_targets import JointTargets
-from motion_nodes.extras.sim.free_bodies import DAMPING, FRICTION, RANGE, parse_free_body
+from motion_nodes.extras.sim.free_bodies import DAMPING, FRICTION, RANGE
 from motion_nodes.extras.sim.mjcf import WorldConfig
 from motion_nodes.extras.sim.mjcf_shapes import Obstacle
 from motion_nodes.extras.sim.mujoco_world import MujocoWorld

@@ -15,8 +15,8 @@ from motion_nodes.core.robot.tree import Box
 from motion_nodes.core.scene.scene import Part
 from motion_nodes.extras.sim import backend
 from motion_nodes.extras.sim.backend import RobotPlacement
+from motion_nodes.extras.sim.cell_words import parse_free_body
 from motion_nodes.extras.sim.drive_targets import JointTargets
-from motion_nodes.extras.sim.free_bodies import parse_free_body
 from motion_nodes.extras.sim.mjcf import WorldConfig
 from motion_nodes.extras.sim.mujoco_world import MujocoWorld
 from motion_nodes.extras.sim.scene_bodies import SceneBody

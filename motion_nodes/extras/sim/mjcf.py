@@ -23,8 +23,9 @@ from motion_nodes.core.robot.robot_yaml import ContactDescription, RollerDescrip
 from motion_nodes.core.robot.tree import Cylinder, Inertial, Joint, JointKind, Mimic, Shape
 from motion_nodes.errors import InvalidConfig, InvalidDescription
 from motion_nodes.extras.sim.backend import RobotPlacement
+from motion_nodes.extras.sim.cell_words import FreeBody
 from motion_nodes.extras.sim.free_bodies import PREFIX as FREE
-from motion_nodes.extras.sim.free_bodies import FreeBody, add_free_bodies
+from motion_nodes.extras.sim.free_bodies import add_free_bodies
 from motion_nodes.extras.sim.mjcf_shapes import (
     COLLISION_GROUP,
     MeshLibrary,

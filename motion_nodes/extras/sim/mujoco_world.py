@@ -32,8 +32,9 @@ from motion_nodes.extras.sim.backend import (
     rigid_pose,
     root_to_base,
 )
+from motion_nodes.extras.sim.cell_words import FreeBody
 from motion_nodes.extras.sim.drive_targets import DriveTargets
-from motion_nodes.extras.sim.free_bodies import PREFIX, FreeBody, handle_in_drawer
+from motion_nodes.extras.sim.free_bodies import PREFIX, handle_in_drawer
 from motion_nodes.extras.sim.mjcf import WorldConfig, build_model, is_floating, set_home
 from motion_nodes.extras.sim.mjcf_shapes import quat_wxyz
 from motion_nodes.extras.sim.scene_bodies import (

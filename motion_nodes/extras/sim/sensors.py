@@ -8,28 +8,22 @@ renders a snapshot of the world, so it can run in a thread of its own.
 from __future__ import annotations
 
 import math
-import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.robot.robot_yaml import LaserScannerDescription
-from motion_nodes.core.robot.tree import frozen
 from motion_nodes.core.scene.depth_camera import DepthProjection, Pinhole
-from motion_nodes.errors import InvalidConfig, did_you_mean
+from motion_nodes.extras.sim.cell_words import MountedCamera
 from motion_nodes.extras.sim.mjcf_shapes import VISUAL_GROUP
 from motion_nodes.extras.sim.mujoco_world import MujocoWorld
 from motion_nodes.settings import check_settings, setting
 from motion_nodes.typing import Array
 
-R_BODY_OPTICAL = np.array([(0.0, 0.0, 1.0), (-1.0, 0.0, 0.0), (0.0, -1.0, 0.0)])
-"""Axes of the optical frame (z forward) in the body of a camera (x forward), REP-103."""
 _BACKGROUND = np.array([190, 210, 235], np.uint8)
-_WORD = re.compile(r"(?:(?P<space>[\w/]+)/)?(?P<name>\w+):=(?P<link>[^@/]+)@(?P<at>.+)")
 
 
 @dataclass(frozen=True)
@@ -58,50 +52,6 @@ class CameraSettings:
         return Pinhole(
             self.width, self.height, focal, focal, 0.5 * (self.width - 1), 0.5 * (self.height - 1)
         )
-
-
-@dataclass(frozen=True)
-class MountedCamera:
-    """A camera on a robot's link."""
-
-    name: str
-    namespace: str
-    """Namespace of the robot; empty for a single robot."""
-    link: str
-    X_LC: Array = field(default_factory=lambda: frozen(np.eye(4)))
-    """Pose of the camera's body in the link, looking along x with z up, shape (4, 4)."""
-
-    @property
-    def X_LO(self) -> Array:
-        """Pose of the optical frame in the link, shape (4, 4)."""
-        X = np.array(self.X_LC)
-        X[:3, :3] = X[:3, :3] @ R_BODY_OPTICAL
-        return X
-
-
-def parse_camera(word: str) -> MountedCamera:
-    """Parse a camera ``[NAMESPACE/]NAME:=LINK@X,Y,Z[,ROLL,PITCH,YAW]`` in m and rad.
-
-    The optical axis is the x axis of this pose, for example
-    ``camera:=panda_link0@1.3,0,0.9,0,0.6,3.14``.
-
-    Raises:
-        InvalidConfig: names the invalid part.
-    """
-    found = _WORD.fullmatch(word.strip())
-    if found is None:
-        raise InvalidConfig(
-            f"'{word}' is not a camera; write [NAMESPACE/]NAME:=LINK@X,Y,Z[,ROLL,PITCH,YAW], such "
-            "as camera:=panda_link0@1.3,0,0.9,0,0.6,3.14"
-        )
-    try:
-        at = [float(x) for x in found["at"].split(",")]
-    except ValueError:
-        raise InvalidConfig(f"'{word}': the pose must be numbers [m, rad]") from None
-    if len(at) not in (3, 6) or not np.isfinite(at).all() or max(map(abs, at)) > 1e3:
-        raise InvalidConfig(f"'{word}': the pose must be 3 or 6 finite numbers [m, rad]")
-    X = from_xyz_rpy((at[0], at[1], at[2]), tuple(at[3:]) or (0.0, 0.0, 0.0))
-    return MountedCamera(found["name"], found["space"] or "", found["link"], frozen(X))
 
 
 class Snapshot(NamedTuple):
@@ -137,13 +87,7 @@ class SimulatedCamera:
         Raises:
             InvalidConfig: the robot has no such link.
         """
-        links = next(p.robot for p in world.placements if p.name == robot).tree.frame_names
-        if camera.link not in links:
-            raise InvalidConfig(
-                f"camera '{camera.name}': robot '{robot}' has no link '{camera.link}'."
-                f"{did_you_mean(camera.link, links)}",
-                field=camera.link,
-            )
+        camera.check_link(next(p.robot for p in world.placements if p.name == robot))
         self.camera = camera
         self._body = f"{robot}/{camera.link}"
         self._groups = np.array([k != VISUAL_GROUP for k in range(6)], np.uint8)

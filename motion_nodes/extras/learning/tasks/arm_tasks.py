@@ -34,13 +34,8 @@ from motion_nodes.extras.learning.tasks.robot_cell import (
     ObservedQuantity,
     TaskState,
 )
-from motion_nodes.extras.sim.free_bodies import (
-    PREFIX,
-    RANGE,
-    FreeBody,
-    add_drawer,
-    handle_in_drawer,
-)
+from motion_nodes.extras.sim.cell_words import FreeBody
+from motion_nodes.extras.sim.free_bodies import PREFIX, RANGE, add_drawer, handle_in_drawer
 from motion_nodes.settings import check_settings, setting
 
 _DEFAULT = (0.0, -0.3, 0.0, -2.2, 0.0, 1.9, 0.785)

@@ -24,7 +24,7 @@ from motion_nodes.core.ik.problem import IkSettings
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.extras.learning.networks import Floats
 from motion_nodes.extras.sim.backend import RobotPlacement
-from motion_nodes.extras.sim.free_bodies import FreeBody
+from motion_nodes.extras.sim.cell_words import FreeBody
 from motion_nodes.extras.sim.mjcf import WorldConfig, build_model
 
 TIME_STEP = 0.005
