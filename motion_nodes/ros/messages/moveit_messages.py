@@ -159,11 +159,15 @@ def joint_values(state: RobotState, robot: Robot, what: str) -> dict[str, float]
             MoveItErrorCodes.INVALID_ROBOT_STATE,
             f"{what} has {len(joints.name)} joint names and {len(joints.position)} positions",
         )
-    values = {
-        name: float(position)
-        for name, position in zip(joints.name, joints.position, strict=True)
-        if name in known and known[name].movable
-    }
+    values: dict[str, float] = {}
+    for name, position in zip(joints.name, joints.position, strict=True):
+        if name not in known or not known[name].movable:
+            continue
+        if values.setdefault(name, float(position)) != position:
+            raise RequestRejected(
+                MoveItErrorCodes.INVALID_ROBOT_STATE,
+                f"{what} names {name} twice, at {values[name]:.6g} and at {position:.6g}",
+            )
     if joints.name and not values:
         raise RequestRejected(
             MoveItErrorCodes.INVALID_ROBOT_STATE,
