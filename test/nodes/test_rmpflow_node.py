@@ -339,6 +339,7 @@ def test_servo_stops_before_an_obstacle_and_says_so(policy):
         (lambda p: p.twist(linear_x=0.3, frame="nowhere"), "nowhere"),
         (lambda p: p.jog(panda_joint8=0.3), "panda_joint8"),
         (lambda p: p.jog(panda_joint1=float("inf")), "panda_joint1 is inf"),
+        (lambda p: p.jog_all(["panda_joint1"] * 2, [0.3, -0.3]), "panda_joint1 is named twice"),
     ],
 )
 def test_a_bad_servo_command_moves_nothing(policy, command, words):

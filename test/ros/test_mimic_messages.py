@@ -119,6 +119,17 @@ def test_states_may_name_all_joints() -> None:
         joint_values(state(**{LEFT: 0.01, RIGHT: 0.03}), ROBOT, "it")
     with pytest.raises(RequestRejected, match="nan"):
         joint_values(state(**{LEFT: 0.01, RIGHT: math.nan}), ROBOT, "it")
+    with pytest.raises(RequestRejected, match="at nan; not finite"):
+        joint_values(state(joint1=math.nan), ROBOT, "it")
+
+
+def test_states_may_repeat_a_joint_but_not_contradict_themselves() -> None:
+    given = state(joint1=0.3)
+    given.joint_state.name, given.joint_state.position = ["joint1"] * 2, [0.3, 0.3]
+    assert joint_values(given, ROBOT, "it") == {"joint1": 0.3}
+    given.joint_state.position = [0.3, 0.4]
+    with pytest.raises(RequestRejected, match="joint1 twice, at 0.3 and at 0.4"):
+        joint_values(given, ROBOT, "it")
 
 
 def test_streams_may_name_all_joints() -> None:

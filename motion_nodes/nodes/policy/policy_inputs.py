@@ -407,7 +407,7 @@ class RmpflowInputs:
             if name not in robot.tree.joints:
                 raise UnknownJoint(name, robot.joint_names, "the robot")
         check_numbers(message.position, JOINT_POSITION, "position", given)
-        named = NamedJoints(robot.tree, given)
+        named = self._named(given)
         posture = self._follower.posture.copy()
         for name, position in zip(named.names, named.positions(message.position), strict=True):
             if name in joints:
@@ -431,11 +431,18 @@ class RmpflowInputs:
         params = self._node.params
         scale = params.servo_joint if params.servo_command_in_type == "unitless" else None
         joints = self._follower.policy.active_joints
-        named = NamedJoints(self._node.robot.tree, message.joint_names)  # type: ignore[attr-defined]
+        named = self._named(message.joint_names)
         if not named.trivial and len(message.velocities) == len(named.given):
             speeds = named.rates(message.velocities).tolist()
             message = JointJog(joint_names=list(named.names), velocities=speeds)
         self._follower.follow_jog(jog_of(message, joints, scale), stamp)
+
+    def _named(self, names: Sequence[str]) -> NamedJoints:
+        """Return the joints of a command; refuses one that names a joint twice."""
+        named = NamedJoints(self._node.robot.tree, names)  # type: ignore[attr-defined]
+        if named.twice:
+            raise InvalidCommand(f"joint {', '.join(named.twice)} is named twice")
+        return named
 
     def _frame(self, name: str) -> Array:
         """Return the pose of a frame in the robot's base frame, shape (4, 4)."""

@@ -163,11 +163,12 @@ def joint_values(state: RobotState, robot: Robot, what: str) -> dict[str, float]
     for name, position in zip(joints.name, joints.position, strict=True):
         if name not in known or not known[name].movable:
             continue
-        if values.setdefault(name, float(position)) != position:
+        if name in values and values[name] != position:
             raise RequestRejected(
                 MoveItErrorCodes.INVALID_ROBOT_STATE,
                 f"{what} names {name} twice, at {values[name]:.6g} and at {position:.6g}",
             )
+        values[name] = float(position)
     if joints.name and not values:
         raise RequestRejected(
             MoveItErrorCodes.INVALID_ROBOT_STATE,
