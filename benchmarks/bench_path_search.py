@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 from harness import Options, Report, Row, benchmark, median, progress
-from kernels.test_grid_path_kernel import graph
+from kernels.test_planar_search_kernels import graph
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import dijkstra
 

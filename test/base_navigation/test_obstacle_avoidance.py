@@ -28,7 +28,7 @@ from motion_nodes.core.navigation.obstacle_avoidance import (
 )
 from motion_nodes.core.navigation.path_tracking import SteeringConfig
 from motion_nodes.core.navigation.planar_geometry import PlanarPath, Pose2
-from motion_nodes.core.navigation.pose_motions import GoToPose, TurnThenDrive
+from motion_nodes.core.navigation.pose_motions import GoToPose
 from motion_nodes.errors import InvalidConfig
 
 CLEARANCE = 0.1
@@ -163,26 +163,6 @@ def test_a_car_drives_around_a_box():
     assert run.task.ending is MotionResult.SUCCEEDED, run.task.text
     assert run.task.detours >= 1
     assert run.base.pose.distance(Pose2(4.0)) < 0.1
-    assert min(run.clearances) > CLEARANCE - FEW
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("seed", range(6))
-def test_a_car_among_random_discs(seed):
-    rng = np.random.default_rng(seed)
-    discs = np.column_stack(
-        (rng.uniform(1.0, 3.2, 3), rng.uniform(-0.5, 0.5, 3), rng.uniform(0.03, 0.15, 3))
-    )
-    run = SeeingRun("ackermann", along("ackermann", [(0, 0, 0), (4.4, 0, 0)]), Scene(discs=discs),
-                    config=QUICK, noise=0.005, seed=seed, seconds=120.0)  # fmt: skip
-    assert run.task.ending in (MotionResult.SUCCEEDED, MotionResult.BLOCKED)
-    assert min(run.clearances) > CLEARANCE - 0.02
-
-
-@pytest.mark.long
-def test_the_rule_of_the_source_system_drives_around_too():
-    run = SeeingRun("differential", TurnThenDrive("differential", Pose2(2.2)), BOX, config=QUICK)
-    assert run.task.ending is MotionResult.SUCCEEDED, run.task.text
     assert min(run.clearances) > CLEARANCE - FEW
 
 

@@ -119,24 +119,6 @@ def test_twist_survives_with_exchanged_rear_angles(geometry, driven, vx, wz):
     np.testing.assert_allclose(back, twist, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.long
-def test_twists_survive_over_ten_thousand_random_cars():
-    rng = np.random.default_rng(4)
-    for _ in range(10_000):
-        lengths, steers = rng.uniform(0.05, 3.0, 5), ("front", "rear")[rng.integers(2)]
-        car = base(
-            AckermannGeometry(
-                wheelbase=lengths[0], front_track_width=lengths[1], rear_track_width=lengths[2],
-                front_wheel_radius=lengths[3], rear_wheel_radius=lengths[4], steered_axle=steers,
-            ),
-            ((FRONT, REAR), (FRONT, ()), ((), REAR))[rng.integers(3)],
-            fixed_axle_x=rng.uniform(-1.0, 1.0),
-        )  # fmt: skip
-        twist = car.nearest_twist(Twist2(*rng.uniform(-5.0, 5.0, 3)))
-        back = car.twist_from_wheels(car.wheels_from_twist(twist), steered(car, twist))
-        assert np.abs(np.subtract(back, twist)).max() < 1e-9
-
-
 @fast
 @given(geometries, st.floats(-2.0, 2.0), speed, speed)
 def test_every_wheel_rolls_along_the_motion_of_its_place(geometry, x, vx, wz):

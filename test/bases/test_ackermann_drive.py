@@ -241,14 +241,6 @@ def test_no_stream_of_commands_exceeds_a_limit(stream):
         speed, angle = state.speed, state.steering_angle
 
 
-@fast
-@given(number, st.floats(-1.0, 1.0))
-def test_left_and_right_are_mirror_images(speed, angle):
-    left, right = (car().step(DriveCommand(a, 0, speed)) for a in (angle, -angle))
-    np.testing.assert_allclose(left.steering, -right.steering[::-1], atol=1e-15)
-    np.testing.assert_allclose(left.wheels, right.wheels[[1, 0, 3, 2]], atol=1e-15)
-
-
 @pytest.mark.parametrize("value", [nan, inf, -inf])
 @pytest.mark.parametrize("place", range(5))
 def test_bad_commands_change_nothing(value, place):

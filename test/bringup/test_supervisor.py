@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes that end, stop or stall are replaced a bounded number of times, with a report."""
+"""Processes that end, stop or stall are replaced a bounded number of times."""
+
+from __future__ import annotations
 
 import errno
 import json
@@ -9,11 +11,21 @@ import sys
 import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from raised_errors import about
 
 from motion_nodes.bringup.node_specs import NodeSpec
-from motion_nodes.bringup.process_health import HealthLimits, RestartLimits
+from motion_nodes.bringup.process_health import (
+    FRESH,
+    HealthLimits,
+    RestartBudget,
+    RestartLimits,
+    StreamComparison,
+)
 from motion_nodes.bringup.supervisor import PROBE, Supervisor
 from motion_nodes.core.control.stop_state import StopState
+from motion_nodes.errors import InvalidConfig
 from motion_nodes.ros.records import (
     STOP_VARIABLE,
     Beat,
@@ -320,3 +332,126 @@ def test_a_robot_is_left_out_and_processes_that_it_shares_start_again(make):
     assert set(supervisor._left_out) == {"/arm/planner", "/arm/controller"}
     assert supervisor.watch(settled=False)
     assert supervisor.failed == {}
+
+
+def test_the_delays_grow_and_then_the_budget_is_used_up():
+    budget = RestartBudget(RestartLimits(burst=4, window=60.0, delays=(0.5, 1.0)))
+    assert [budget.take(float(i)) for i in range(6)] == [0.5, 1.0, 1.0, 1.0, None, None]
+    assert budget.total == 4
+
+
+def test_restarts_count_for_the_window_only():
+    budget = RestartBudget(RestartLimits(burst=2, window=10.0, delays=(1.0, 2.0)))
+    assert budget.take(0.0) == 1.0
+    assert budget.take(6.0) == 2.0
+    assert budget.take(10.0) is None
+    assert budget.take(10.5) == 2.0
+    assert budget.take(100.0) == 1.0
+    assert budget.used(100.0) == 1
+
+
+def test_a_budget_of_nothing_restarts_nothing():
+    assert RestartBudget(RestartLimits(burst=0)).take(0.0) is None
+
+
+@given(
+    st.integers(0, 5),
+    st.floats(0.1, 100.0),
+    st.lists(st.floats(0.0, 50.0), min_size=1, max_size=100),
+)
+def test_no_window_holds_more_restarts_than_the_burst(burst, window, gaps):
+    budget = RestartBudget(RestartLimits(burst=burst, window=window))
+    now, taken = 0.0, []
+    for gap in gaps:
+        now += gap
+        if budget.take(now) is not None:
+            taken.append(now)
+    for begin in taken:
+        assert sum(0.0 <= t - begin <= window for t in taken) <= burst
+    assert budget.total == len(taken)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"burst": -1}, {"window": 0.0}, {"window": float("nan")}, {"delays": ()}, {"delays": (-1.0,)},
+     {"delays": (float("nan"),)}],
+)  # fmt: skip
+def test_wrong_numbers_are_refused(fields):
+    with pytest.raises(InvalidConfig, check=about(next(iter(fields)))):
+        RestartLimits(**fields)
+
+
+STATES = "/arm/joint_states"
+
+
+@pytest.fixture
+def streams():
+    """Two processes that have received both topics until 1 s."""
+    streams = StreamComparison()
+    for tick in range(11):
+        for name in ("container", "planner"):
+            streams.update(name, {"/clock": tick, STATES: 5 * tick}, 0.1 * tick)
+    return streams
+
+
+def test_a_topic_that_only_one_process_misses_is_found(streams):
+    for tick in range(11, 60):
+        streams.update("container", {"/clock": 10, STATES: 50}, 0.1 * tick)
+        streams.update("planner", {"/clock": tick, STATES: 50}, 0.1 * tick)
+    found = streams.missed("container", 5.9)
+    assert (found.topic, found.receiver) == ("/clock", "planner")
+    assert found.seconds == pytest.approx(4.9)  # since 1 s, of the container
+    assert streams.missed("planner", 5.9) is None, "nobody receives joint states"
+    streams.update("container", {"/clock": 11, STATES: 50}, 6.0)
+    assert streams.missed("container", 6.0) is None
+
+
+def test_a_topic_that_a_process_does_not_read_is_not_missed(streams):
+    for tick in range(11, 60):
+        streams.update("container", {}, 0.1 * tick)
+        streams.update("planner", {"/clock": tick}, 0.1 * tick)
+    assert streams.missed("container", 5.9) is None
+    # Its time begins when it reads the topic again.
+    streams.update("container", {"/clock": 10}, 6.0)
+    streams.update("planner", {"/clock": 60}, 6.0)
+    assert streams.missed("container", 6.0) is None
+
+
+def test_the_longest_missed_topic_is_named(streams):
+    for tick in range(11, 40):
+        streams.update("container", {"/clock": min(tick, 20), STATES: 50}, 0.1 * tick)
+        streams.update("planner", {"/clock": tick, STATES: 5 * tick}, 0.1 * tick)
+    assert streams.missed("container", 3.9).topic == STATES
+
+
+def test_a_process_that_has_ended_receives_nothing(streams):
+    for tick in range(11, 51):
+        streams.update("container", {"/clock": 10}, 0.1 * tick)
+        streams.update("planner", {"/clock": tick}, 0.1 * tick)
+    assert streams.missed("container", 5.0) is not None
+    streams.forget("planner")
+    assert streams.missed("container", 5.0) is None
+    streams.forget("nobody")
+    assert streams.missed("nobody", 5.0 + FRESH) is None
+
+
+def test_after_a_pause_nobody_has_missed_anything(streams):
+    for tick in range(11, 600):  # the publisher is paused for a minute
+        for name in ("container", "planner"):
+            streams.update(name, {"/clock": 10}, 0.1 * tick)
+    streams.update("planner", {"/clock": 11}, 60.0)
+    assert streams.missed("container", 60.3) is None
+    streams.update("container", {"/clock": 12}, 60.4)
+    for tick in range(605, 640):
+        for name in ("container", "planner"):
+            streams.update(name, {"/clock": tick}, 0.1 * tick)
+            assert streams.missed(name, 0.1 * tick) is None
+
+
+def test_the_first_report_of_a_process_is_no_message(streams):
+    for tick in range(11, 600):
+        streams.update("container", {"/clock": 10}, 0.1 * tick)
+    streams.update("new", {"/clock": 0}, 60.0)
+    assert streams.missed("container", 60.0) is None
+    streams.update("new", {"/clock": 1}, 60.4)  # one message alone, of a paused simulation
+    assert streams.missed("container", 60.5) is None

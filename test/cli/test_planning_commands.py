@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""motion plan, cartesian, bench: valid motions, files, exit codes and error texts."""
+"""motion plan, cartesian, bench, batch, reach."""
 
 from __future__ import annotations
 
 import csv
 import json
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
+import motion_nodes as mn
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.scene.world import load_scene
+from motion_nodes.errors import InvalidCommand, InvalidConfig
 
 FRANKA = load_robot("franka")
 ARM = FRANKA.group("arm")
@@ -172,3 +175,107 @@ def test_wrong_use_is_told_in_one_line(motion, tmp_path, command, words):
     assert done.code == 2
     assert words in done.err
     assert len(done.err.strip().splitlines()) == 1
+
+
+POSES = [(0.5, 0.0, 0.4), (0.4, 0.2, 0.5), (0.45, -0.3, 0.3)]
+
+
+@pytest.fixture
+def poses(tmp_path):
+    file = tmp_path / "poses.csv"
+    rows = "".join(f"{x},{y},{z},1,0,0,0\n" for x, y, z in POSES)
+    file.write_text(f"x,y,z,qx,qy,qz,qw\n{rows}")
+    return file
+
+
+def test_poses_of_a_file_are_solved(motion, poses):
+    done = motion(f"batch franka {poses} --json")
+    assert done.code == 0
+    assert done.data["solved"] == len(POSES)
+    kinematics = Kinematics(FRANKA.tree, FRANKA.joint_names, base=FRANKA.base_frame)
+    for row, xyz in zip(done.data["poses"], POSES, strict=True):
+        q = FRANKA.home.copy()
+        q[:7] = row["positions"]
+        assert np.allclose(kinematics.pose(q, "panda_hand_tcp")[:3, 3], xyz, atol=2e-3)
+
+
+def test_a_pose_out_of_reach_is_named_and_the_exit_code_is_1(motion, poses):
+    poses.write_text(poses.read_text() + "3,0,0.4,1,0,0,0\n")
+    done = motion(f"batch franka {poses}")
+    assert done.code == 1
+    assert "3 of 4" in done.text
+
+
+def test_plans_to_the_poses_of_a_file(motion, poses):
+    done = motion(f"batch franka {poses} --plan-from home --json")
+    assert done.code == 0
+    assert all(row["duration"] > 0.0 and len(row["path"]) > 1 for row in done.data["poses"])
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "x,y,z\n", "0.5,0,0.4\n", "nan,0,0.4,1,0,0,0\n", "0.5,0,0.4,0,0,0,0\n", "a,b,c,d,e,f,g\n"],
+)
+def test_invalid_files_are_refused(motion, tmp_path, content):
+    file = tmp_path / "poses.csv"
+    file.write_text(content)
+    assert motion(f"batch franka {file}").code == 2
+    assert motion(f"batch franka {tmp_path / 'none.csv'}").code == 2
+
+
+FRANKA_REACH = mn.load_robot("franka")
+ARM_REACH = FRANKA_REACH["arm"]
+DOWN = np.diag([1.0, -1.0, -1.0])
+
+
+def test_a_map_agrees_with_the_reach_of_the_arm():
+    """By the data sheet: nothing beyond 0.855 m from the shoulder plus the length of the hand."""
+    found = mn.reachability_map(ARM_REACH, "xz", step=0.2, directions=12)
+    assert found.share.shape == (len(found.second), len(found.first))
+    x, z = np.meshgrid(found.first, found.second)
+    distance = np.hypot(x, z - 0.333)
+    assert not found.share[distance > 0.855 + 0.22].any()
+    assert found.share[(distance > 0.4) & (distance < 0.6) & (z > 0.2)].min() > 0.5
+    blocked = mn.World()
+    blocked.add("shelf", mn.Box(3.0, 3.0, 0.1), mn.pose(xyz=(0.0, 0.0, 1.3)))
+    fewer = mn.reachability_map(ARM_REACH, "xz", step=0.2, directions=12, world=blocked)
+    assert (fewer.share <= found.share + 1e-9).all()
+    assert fewer.share.sum() < found.share.sum()
+
+
+def test_one_orientation_is_that_of_inverse_kinematics():
+    found = mn.reachability_map(ARM_REACH, "xy", 0.3, step=0.25, orientation=DOWN)
+    assert set(np.unique(found.share)) == {0.0, 1.0}
+    for row, y in zip(found.share, found.second, strict=True):
+        for share, x in zip(row, found.first, strict=True):
+            X = np.eye(4)
+            X[:3, :3], X[:3, 3] = DOWN, (x, y, 0.3)
+            if np.hypot(x, y) < 0.6:
+                assert bool(share) == ARM_REACH.ik(X).success, (x, y)
+
+
+def test_what_cannot_be_mapped():
+    for error, fields in (
+        (InvalidCommand, {"plane": "zx"}),
+        (InvalidCommand, {"step": 0.0}),
+        (InvalidCommand, {"step": 1e-4}),
+        (InvalidCommand, {"offset": np.nan}),
+        (InvalidCommand, {"directions": 0}),
+        (InvalidCommand, {"orientation": 2.0 * DOWN}),
+    ):
+        with pytest.raises(error):
+            mn.reachability_map(ARM_REACH, **fields)
+    with pytest.raises(InvalidConfig):
+        mn.reachability_map(FRANKA_REACH["gripper"])
+
+
+def test_the_picture_shows_a_cell_for_each_point_that_is_reached(motion, tmp_path):
+    picture = tmp_path / "reach.svg"
+    done = motion("reach", "franka", "--step", "0.3", "--directions", "4", "-o", str(picture))
+    assert done.code == 0, done.text
+    drawn = ElementTree.parse(picture).getroot().iter()
+    cells = [e for e in drawn if {"x", "fill"} <= set(e.keys()) and "stroke" not in e.keys()]
+    cells = [e for e in cells if e.tag.endswith("rect")]
+    assert f"{len(cells)} of " in done.text
+    assert motion("reach", "franka", "-o", "reach.gif").code != 0
+    assert "Did you mean 'xz'" in motion("reach", "franka", "--plane", "xzz").text

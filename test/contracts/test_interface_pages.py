@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/interfaces.md and docs/parameters.md are up to date with their generator."""
+"""Reference pages are up to date, and tables name every field."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+from moveit_msgs.msg import MotionPlanRequest, PlanningScene
 
 ROOT = Path(__file__).parents[2]
 
@@ -29,3 +32,14 @@ def test_pages_name_every_parameter():
         section = text.partition(f"## {executable}\n")[2].partition("\n## ")[0]
         for entry in declared(node_class(executable).params_type):
             assert f"`{entry.name}`" in section
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "planning.md"
+
+
+@pytest.mark.parametrize("kind", [MotionPlanRequest, PlanningScene])
+def test_the_tables_name_every_field(kind):
+    rows = [line for line in PAGE.read_text("utf-8").splitlines() if line.startswith("| `")]
+    named = {name for row in rows for name in row.split("|")[1].split("`")[1::2]}
+    missing = set(kind.get_fields_and_field_types()) - named
+    assert not missing

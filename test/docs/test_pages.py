@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages of the docs: links, index, pictures, formulas, generated content."""
+"""Pages of the docs: links, formulas, walks, quoted texts, counted programs, drawn pictures."""
 
 from __future__ import annotations
 
+import ast
+import importlib.util
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -84,3 +88,96 @@ def test_robots_page_is_current():
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert found.returncode == 0, found.stdout + found.stderr
+
+
+TEXT = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+NAMED = re.compile(r"`((?:core|kernels|ros|nodes|extras)/[\w/]+\.py)`(?:\s+`([\w.]+)`)?")
+MOST_LINES = 200
+
+
+def defined(file, name):
+    """Whether a file defines a name, or a class with an attribute of it."""
+    text = file.read_text("utf-8")
+    return all(
+        re.search(rf"^\s*(?:(?:async )?def|class) {part}\b|^{part}\b", text, re.MULTILINE)
+        for part in name.split(".")
+    )
+
+
+def test_files_and_names_exist():
+    named = NAMED.findall(TEXT)
+    assert len(named) > 30
+    files = {name: ROOT / "motion_nodes" / name for name, _ in named}
+    assert [name for name, file in files.items() if not file.is_file()] == []
+    assert [(name, what) for name, what in named if what and not defined(files[name], what)] == []
+
+
+def test_the_three_walks_are_there_and_the_page_is_short():
+    titles = re.findall(r"^## (.*)$", TEXT, re.MULTILINE)
+    assert {"A twist", "An IK request", "A MoveGroup goal"} <= set(titles)
+    assert len(TEXT.splitlines()) <= MOST_LINES
+
+
+def test_names_of_a_walk_belong_to_files_named_before():
+    for title in ("A twist", "An IK request", "A MoveGroup goal"):
+        walk = TEXT.partition(f"## {title}\n")[2].partition("\n## ")[0]
+        files = [ROOT / "motion_nodes" / name for name, _ in NAMED.findall(walk)]
+        for name in re.findall(r"`([A-Z]\w+(?:\.\w+)?)`", walk):
+            assert any(defined(file, name.split(".")[-1]) for file in files), (title, name)
+
+
+def literals():
+    """Return all string literals of the sources, with adjacent parts joined."""
+    for file in (*(ROOT / "motion_nodes").rglob("*.py"), ROOT / "tools/setup_environment.py"):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value
+            elif isinstance(node, ast.JoinedStr):
+                yield "".join(p.value if isinstance(p, ast.Constant) else "\0" for p in node.values)
+
+
+def test_quoted_texts_are_printed():
+    page = (ROOT / "docs/troubleshooting.md").read_text("utf-8").replace("| text |", "")
+    rows = re.findall(r"^\| ([^|]+) \|", page, re.MULTILINE)
+    quoted = [text for row in rows for text in re.findall(r"`([^`]+)`", row)]
+    assert len(quoted) > 20
+    printed = "\n".join(literals())
+    own = {"ros2: command not found", "Timeout (0:00:10)!"}  # of the shell, of Python
+    assert not sorted(text for text in quoted if text not in printed and text not in own)
+
+
+COUNTED = runpy.run_path(str(ROOT / "benchmarks" / "count_lines.py"))
+
+
+def test_the_table_holds_what_is_counted():
+    page = (ROOT / "docs" / "comparison.md").read_text("utf-8")
+    for row in COUNTED["rows"]():
+        assert row.split(" \u2013 ")[0] in page
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", COUNTED["TASKS"])
+def test_a_program_reaches_what_it_checks(name):
+    pytest.importorskip("viser")
+    runpy.run_path(str(ROOT / "benchmarks" / "seven_tasks" / f"{name}.py"))["page"].close()
+
+
+PAGES_MATHEMATICS_PICTURES = sorted((ROOT / "docs" / "mathematics").glob("*.md"))
+_SPEC = importlib.util.spec_from_file_location("draw", ROOT / "tools" / "draw_mathematics.py")
+draw = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(draw)
+
+
+def texts(svg: str) -> list[str]:
+    """Return the words of a picture, without numbers."""
+    found = [node.text or "" for node in ElementTree.fromstring(svg).iter() if "text" in node.tag]
+    return [text for text in found if any(map(str.isalpha, text))]
+
+
+@pytest.mark.parametrize("page", PAGES_MATHEMATICS_PICTURES, ids=lambda page: page.stem)
+def test_a_page_shows_what_is_drawn(page: Path) -> None:
+    file = page.parent / "pictures" / f"{page.stem}.svg"
+    assert f"](pictures/{file.name})" in page.read_text("utf-8")
+    kept = file.read_text("utf-8")
+    assert len(kept) < 200_000
+    assert texts(kept) == texts(draw.PICTURES[page.stem]().svg)

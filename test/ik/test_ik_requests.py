@@ -1,19 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Invalid requests raise and have no side effects; chains, settings, names of solvers."""
+"""Requests of inverse kinematics: invalid ones, batches, chains, settings."""
 
 from __future__ import annotations
 
+import dataclasses
+import math
+
 import numpy as np
 import pytest
-from ik.ik_samples import TIGHT, RandomChain, draw, load, pose_of, solver_of
+from ik.ik_samples import TIGHT, RandomChain, draw, load, oracle_of, pose_of, solver_of
 from raised_errors import about
 
+from motion_nodes.core.control.joint_command import JointCommand
+from motion_nodes.core.control.joint_controller import ArticulationController
 from motion_nodes.core.ik import solvers
 from motion_nodes.core.ik.chain import IkChain
-from motion_nodes.core.ik.problem import IkRequest, IkSettings, IkTolerance
+from motion_nodes.core.ik.problem import IkRequest, IkSettings, IkStatus, IkTolerance
 from motion_nodes.core.ik.solver import LeastSquaresIk
 from motion_nodes.core.ik.solvers import make_solver, register, solver_names
-from motion_nodes.core.robot.poses import from_xyz_quat
+from motion_nodes.core.ik.tool_goal import ArticulationIk
+from motion_nodes.core.robot.poses import from_xyz_quat, from_xyz_rpy, inverse
 from motion_nodes.core.robot.tree import Joint, JointKind, KinematicTree, Link, Mimic, frozen
 from motion_nodes.errors import (
     InvalidCommand,
@@ -335,3 +341,189 @@ def test_validity_in_all_its_forms(name):
         result = solver.solve(request._replace(validity=lambda _, x=rejected: x))
         assert not result.success
         assert reason in result.reason
+
+
+@pytest.mark.parametrize("robot", ["franka", "ur10e"])
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("seeded", [False, True])
+def test_a_batch_answers_like_single_requests(robot, threads, seeded):
+    solver = solver_of(robot)
+    Q = draw(solver.chain, 150, 1)
+    targets = solver.chain.kinematics.pose_batch(Q, solver.chain.tip)
+    targets[7, :3, 3] += 5.0
+    seeds = draw(solver.chain, 150, 2) if seeded else None
+    batch = solver.solve_batch(targets, seeds, threads=threads)
+    assert batch.solved.sum() == 149
+    assert batch.status[7] is IkStatus.OUT_OF_REACH
+    for i in range(0, 150, 7):
+        alone = solver.solve(IkRequest(targets[i], seed=None if seeds is None else seeds[i]))
+        assert batch.status[i] is alone.status
+        np.testing.assert_array_equal(batch.q[i], alone.q)
+        np.testing.assert_array_equal(batch.errors[i], alone.errors)
+        assert batch.iterations[i] == alone.iterations
+        if alone.success:
+            np.testing.assert_allclose(
+                pose_of(robot, solver.chain, batch.q[i]), targets[i], atol=3e-6
+            )
+    assert (batch.q >= solver.chain.lower).all()
+    assert (batch.q <= solver.chain.upper).all()
+
+
+def test_one_seed_serves_all():
+    solver = solver_of()
+    targets = solver.chain.kinematics.pose_batch(draw(solver.chain, 5, 3), solver.chain.tip)
+    one = solver.solve_batch(targets, solver.chain.centre)
+    many = solver.solve_batch(targets, np.tile(solver.chain.centre, (5, 1)))
+    np.testing.assert_array_equal(one.q, many.q)
+
+
+def test_limits_of_the_search_hold_in_a_batch():
+    solver = solver_of()
+    targets = solver.chain.kinematics.pose_batch(draw(solver.chain, 80, 4), solver.chain.tip)
+    few = dataclasses.replace(solver.settings, max_iterations=16)
+    batch = solver.solve_batch(targets, settings=few)
+    assert batch.iterations.max() <= 16
+    assert IkStatus.ITERATION_LIMIT in batch.status
+    assert batch.solved.sum() < 80
+
+
+def test_empty_and_bad_batches():
+    solver = solver_of()
+    empty = solver.solve_batch(np.empty((0, 4, 4)))
+    assert empty.q.shape == (0, 7)
+    assert empty.status == ()
+    targets = np.tile(np.eye(4), (70, 1, 1))
+    targets[:, 0, 3] = 0.5
+    for bad, field in (
+        (np.eye(4), "targets"),
+        ("poses", "targets"),
+        (np.zeros((3, 4, 4)), "target 0 of 3"),
+    ):
+        with pytest.raises(InvalidCommand, check=about(field)):
+            solver.solve_batch(bad)
+    with pytest.raises(InvalidCommand):
+        solver.solve_batch(targets, np.zeros((2, 7)))
+    with pytest.raises(InvalidConfig):
+        solver.solve_batch(targets, threads=0)
+    targets[69, 1, 1] = np.nan
+    with pytest.raises(InvalidCommand):
+        solver.solve_batch(targets)
+
+
+FRANKA = load("franka")
+X_WB = from_xyz_rpy((1.0, -2.0, 0.3), (0.0, 0.0, 2.0))
+
+
+@pytest.fixture(scope="module")
+def ik() -> ArticulationIk:
+    return ArticulationIk(FRANKA, "panda_arm")
+
+
+def apart(X: np.ndarray, Y: np.ndarray) -> tuple[float, float]:
+    """Return distance [m] and angle [rad] between two poses."""
+    D = inverse(X) @ Y
+    return float(np.linalg.norm(D[:3, 3])), math.acos(min(1.0, (np.trace(D[:3, :3]) - 1.0) / 2.0))
+
+
+def pinocchio(q: np.ndarray) -> np.ndarray:
+    """Return the pose of the tool in the base by the oracle, shape (4, 4)."""
+    return oracle_of("franka").pose(q, "panda_hand_tcp", "panda_link0")
+
+
+def test_the_applied_command_brings_the_tool_there(ik):
+    """Joints outside the group keep their positions."""
+    controller = ArticulationController(FRANKA.limits)
+    controller.reset(FRANKA.home)
+    for q in draw(ik.chain, 5, seed=3):
+        target = ik.chain.kinematics.pose(q, ik.chain.tip)
+        present = dict(zip(FRANKA.joint_names, controller.targets.positions, strict=True))
+        goal = ik.goal_for(target, present)
+        assert goal.success, goal.result.reason
+        assert goal.names == ik.joint_names
+        controller.apply(JointCommand(names=goal.names, positions=goal.positions))
+        reference = controller.step(0.01)
+        for _ in range(2000):
+            reference = controller.step(0.01)
+            if not controller.moving:
+                break
+        position, angle = apart(pinocchio(reference.positions), target)
+        assert position < 2e-6
+        assert angle < 2e-6
+        assert np.array_equal(reference.positions[7:], FRANKA.home[7:])
+
+
+def test_it_begins_where_the_joints_are(ik):
+    """Small steps of the tool along a path are small steps of the joints."""
+    q = FRANKA.home[:7]
+    X = ik.tool_pose(q)
+    for k in range(1, 21):
+        target = X.copy()
+        target[:3, 3] += 0.01 * k * np.array([0.5, 0.5, -0.5])
+        goal = ik.goal_for(target, q)
+        assert goal.success
+        assert np.abs(goal.positions - q).max() < 0.08
+        q = goal.positions
+
+
+def test_of_a_robot_that_stands_elsewhere():
+    ik = ArticulationIk(FRANKA, "arm")
+    home = ik.tool_pose(FRANKA.home[:7])
+    ik.set_base_pose(X_WB)
+    assert np.allclose(ik.tool_pose(FRANKA.home[:7]), X_WB @ home, atol=1e-12)
+    target = X_WB @ home @ from_xyz_rpy((0.02, 0.03, -0.05), (0.1, 0.0, 0.2))
+    goal = ik.goal_for(target, FRANKA.home[:7])
+    assert goal.success
+    q = np.concatenate([goal.positions, FRANKA.home[7:]])
+    assert max(apart(X_WB @ pinocchio(q), target)) < 2e-6
+
+
+def test_what_cannot_be_reached_moves_nothing_and_says_why(ik):
+    present = FRANKA.home[:7] + 0.01
+    goal = ik.goal_for(from_xyz_rpy((3.0, 0.0, 0.5)), present)
+    assert not goal.success
+    assert goal.result.status is IkStatus.OUT_OF_REACH
+    assert goal.result.reason
+    assert np.array_equal(goal.positions, present)
+
+
+def test_position_alone(ik):
+    """Tolerance of a single request: position only, where the orientation is out of reach."""
+    target = from_xyz_rpy((0.75, 0.0, 0.3), (0.0, -1.2, 0.0))
+    whole = ik.goal_for(target, FRANKA.home[:7])
+    place = ik.goal_for(target, FRANKA.home[:7], tolerance=IkTolerance.position_only(1e-5))
+    assert (whole.success, place.success) == (False, True)
+    assert np.linalg.norm(ik.tool_pose(place.positions)[:3, 3] - target[:3, 3]) < 2e-5
+
+
+def test_bad_input(ik):
+    home = dict(zip(FRANKA.joint_names, FRANKA.home, strict=True))
+    X = ik.tool_pose(home)
+    with pytest.raises(InvalidCommand):
+        ik.goal_for(X, {name: q for name, q in home.items() if name != "panda_joint3"})
+    with pytest.raises(InvalidCommand):
+        ik.goal_for(X, home | {"panda_joint1": math.nan})
+    with pytest.raises(InvalidCommand):
+        ik.goal_for(X, FRANKA.home)
+    for bad in (np.zeros((4, 4)), np.full((4, 4), np.nan), np.eye(3)):
+        with pytest.raises(InvalidCommand):
+            ik.goal_for(bad, home)
+        with pytest.raises(InvalidCommand):
+            ik.set_base_pose(bad)
+    assert np.array_equal(ik.tool_pose(home), X), "a refused base pose had an effect"
+    with pytest.raises(UnknownGroup, check=about("am")):
+        ArticulationIk(FRANKA, "am")
+
+
+def test_joints_beyond_a_limit_are_led_back(ik):
+    present = FRANKA.home[:7].copy()
+    present[5] = 3.7525 + 0.002
+    goal = ik.goal_for(ik.tool_pose(FRANKA.home[:7]), present)
+    assert goal.success
+    assert (goal.positions <= ik.chain.upper).all()
+
+
+def test_settings_of_the_caller():
+    loose = ArticulationIk(FRANKA, "arm", settings=IkSettings(tolerance=IkTolerance(1e-2, 0.1)))
+    goal = loose.goal_for(from_xyz_rpy((0.4, 0.1, 0.5), (math.pi, 0.0, 0.0)), FRANKA.home[:7])
+    assert goal.success
+    assert goal.result.position_error <= 1e-2

@@ -1,22 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The default solver: accuracy, joint limits, determinism, and reasons of failures."""
+"""The default solver: accuracy, limits, determinism, reasons; samples of joint space."""
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import math
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from ik.ik_samples import TIGHT, RandomChain, draw, pose_of, solver_of
+from raised_errors import about
+from robot_setup.urdf_samples import LIMIT, joint, link, robot
 from scipy.spatial.transform import Rotation
+from scipy.stats import qmc
 
 from motion_nodes.core.ik.chain import IkChain
+from motion_nodes.core.ik.joint_sampling import (
+    difference,
+    distance,
+    free_joint_samples,
+    halton,
+    interval_samples,
+)
 from motion_nodes.core.ik.problem import IkRequest, IkSettings, IkStatus, IkTolerance, pose_error
 from motion_nodes.core.ik.solver import LeastSquaresIk
+from motion_nodes.core.ik.task_mask import approach_axis, relaxed_tolerances, solve_reachable
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import from_xyz_rpy, inverse
+from motion_nodes.core.robot.urdf import read_urdf
+from motion_nodes.errors import InvalidConfig
 
 ROBOTS = ["franka", "ur10e"]
 
@@ -421,3 +438,158 @@ def test_a_base_anywhere_in_the_tree():
             X_RB, X_RT = (case.oracle.pose(everything, frame) for frame in (base, tip))
             result = solver.solve(IkRequest(inverse(X_RB) @ X_RT))
             assert result.success, result.reason
+
+
+ANGLE = st.floats(-50.0, 50.0)
+
+
+@settings(derandomize=True)
+@given(ANGLE, ANGLE)
+def test_continuous_joints_differ_by_half_a_turn_at_most(a, b):
+    d = difference([a, a], [b, b], continuous=[True, False])
+    assert abs(d[0]) <= math.pi + 1e-12
+    assert math.remainder(d[0] - (a - b), 2.0 * math.pi) == pytest.approx(0.0, abs=1e-9)
+    assert d[1] == a - b
+
+
+def test_distances():
+    q1, q2 = np.zeros(3), np.array([3.0, 4.0, 0.0])
+    assert distance(q2, q1) == 5.0
+    assert distance(q2, q1, norm=math.inf) == 4.0
+    assert distance(q2, q1, norm=1.0) == 7.0
+    assert distance(q2, q1, weights=[1.0, 0.5, 9.0]) == pytest.approx(math.sqrt(13.0))
+    assert distance([6.2], [0.0], continuous=[True]) == pytest.approx(2 * math.pi - 6.2)
+    np.testing.assert_allclose(distance(np.array([q1, q2]), q2), [5.0, 0.0])
+    with pytest.raises(InvalidConfig):
+        distance(q2, q1, norm=0.5)
+    with pytest.raises(InvalidConfig, check=about("weights")):
+        distance(q2, q1, weights=-1.0)
+
+
+def test_halton_is_the_known_sequence():
+    np.testing.assert_allclose(
+        halton(6, 2)[:, 0], [1 / 2, 1 / 4, 3 / 4, 1 / 8, 5 / 8, 3 / 8], atol=1e-15
+    )
+    np.testing.assert_allclose(halton(5, 2)[:, 1], [1 / 3, 2 / 3, 1 / 9, 4 / 9, 7 / 9], atol=1e-15)
+    oracle = qmc.Halton(7, scramble=False).random(300)
+    np.testing.assert_allclose(halton(300, 7, first=0), oracle, atol=1e-12)
+    np.testing.assert_allclose(halton(100, 3, first=50), halton(149, 3)[49:], atol=1e-15)
+    with pytest.raises(InvalidConfig):
+        halton(3, 17)
+
+
+@pytest.mark.parametrize("use_halton", [False, True])
+def test_samples_fill_the_interval(use_halton):
+    low, high = np.array([-1.0, 2.0, 5.0]), np.array([1.0, 2.5, 5.0])
+    stream = interval_samples(low, high, use_halton=use_halton, seed=3)
+    Q = np.array(list(itertools.islice(stream, 500)))
+    assert (Q >= low).all()
+    assert (Q <= high).all()
+    assert (Q[:, 2] == 5.0).all()
+    for k in (0, 1):
+        counts, _ = np.histogram(Q[:, k], 10, (low[k], high[k]))
+        assert counts.min() >= (45 if use_halton else 25)
+    again = interval_samples(low, high, use_halton=use_halton, seed=3)
+    np.testing.assert_array_equal(Q, list(itertools.islice(again, 500)))
+
+
+def test_equal_bounds_give_one_value():
+    assert [q.tolist() for q in interval_samples([1.0, 2.0], [1.0, 2.0])] == [[1.0, 2.0]]
+    for low, high in (
+        ([1.0], [0.0]),
+        ([0.0], [math.inf]),
+        ([0.0, 1.0], [1.0]),
+        ([math.nan], [1.0]),
+    ):
+        with pytest.raises(InvalidConfig, check=about("bounds")):
+            interval_samples(low, high)
+
+
+def test_free_joints_begin_with_their_current_values():
+    now = [0.5, -0.2]
+    stream = free_joint_samples(now, [-1.0, -1.0], [1.0, 1.0], max_distance=0.1, max_attempts=50)
+    values = np.array(list(stream))
+    assert len(values) == 50
+    np.testing.assert_array_equal(values[0], now)
+    assert (np.abs(values - now) <= 0.1 + 1e-15).all()
+    assert len(np.unique(values[:, 0])) == 50
+    edge = list(free_joint_samples([0.95], [-1.0], [1.0], max_distance=0.2, max_attempts=40))
+    assert np.max(edge) <= 1.0
+
+
+def test_joints_without_a_range_never_move():
+    stream = free_joint_samples([0.5, 0.1], [-1.0, 0.1], [1.0, 0.1], max_attempts=30)
+    values = np.array(list(stream))
+    assert (values[:, 1] == 0.1).all()
+    assert np.ptp(values[:, 0]) > 0.5
+    assert len(list(free_joint_samples([0.5], [0.5], [0.5]))) == 1
+
+
+AXES = ("0 0 1", "0 1 0", "0 1 0", "0 1 0", "0 0 1", "0 1 0", "0 0 1")
+SETTINGS = IkSettings(timeout=1.0)
+
+
+def chain(count: int) -> IkChain:
+    """Return an arm that pans, bends three times, then rolls."""
+    parts = [link(f"l{k}") for k in range(count + 1)]
+    parts += [
+        joint(f"j{k}", f"l{k - 1}", f"l{k}", axis=AXES[k - 1], inside=LIMIT)
+        for k in range(1, count + 1)
+    ]
+    tip = '<link name="tcp"/>' + joint("jt", f"l{count}", "tcp", kind="fixed", inside="")
+    return IkChain(read_urdf(robot(*parts, tip)), "l0", "tcp")
+
+
+@pytest.mark.parametrize(("count", "weaker"), [(3, 4), (4, 4), (5, 3), (6, 0), (7, 0)])
+def test_how_much_of_a_pose_may_be_given_up(count: int, weaker: int) -> None:
+    found = relaxed_tolerances(chain(count), IkTolerance())
+    assert len(found) == weaker
+    assert [int(t.free.sum()) for t in found] == [0, 0, 1, 3][:weaker]
+    assert relaxed_tolerances(chain(count), IkTolerance.position_only()) == ()
+
+
+def test_the_approach_axis_is_that_of_the_roll() -> None:
+    assert approach_axis(chain(5)) == 2
+
+
+def test_a_thousand_reachable_poses_of_five_joints_are_solved_whatever_their_roll() -> None:
+    arm = chain(5)
+    solver, rng = LeastSquaresIk(arm, SETTINGS), np.random.default_rng(5)
+    solved = 0
+    for q in rng.uniform(arm.lower, arm.upper, (1000, 5)):
+        X = arm.kinematics.pose(q, "tcp") @ from_xyz_rpy(rpy=(0.0, 0.0, rng.uniform(-3.0, 3.0)))
+        result = solve_reachable(solver, IkRequest(X, settings=SETTINGS), arm)
+        reached = arm.kinematics.pose(result.q, "tcp")
+        near = np.linalg.norm(reached[:3, 3] - X[:3, 3]) < 1.1e-3
+        solved += bool(result.success and near and reached[:3, 2] @ X[:3, 2] > np.cos(0.015))
+    assert solved >= 999
+
+
+def test_four_joints_keep_the_position_and_say_so() -> None:
+    arm = chain(4)
+    X = arm.kinematics.pose(np.array([0.3, 0.8, 0.5, 0.4]), "tcp")
+    X = X @ from_xyz_rpy(rpy=(0.7, 0.0, 0.0))
+    result = solve_reachable(LeastSquaresIk(arm, SETTINGS), IkRequest(X, settings=SETTINGS), arm)
+    assert result.success
+    assert np.linalg.norm(arm.kinematics.pose(result.q, "tcp")[:3, 3] - X[:3, 3]) < 1.1e-3
+    assert result.reason
+
+
+def test_six_joints_keep_the_whole_pose() -> None:
+    """A roll beyond the last joint's limit is refused, although all else of the pose is reached."""
+    arm = chain(6)
+    solver, rng = LeastSquaresIk(arm, SETTINGS), np.random.default_rng(6)
+    any_roll = IkTolerance(1e-3, (0.01, np.inf, 0.01))
+    assert approach_axis(arm) == 1
+    for q in rng.uniform(-1.0, 1.0, (5, 6)):
+        q[5] = arm.upper[5] - 0.1
+        X = arm.kinematics.pose(q, "tcp")
+        reached = solve_reachable(solver, IkRequest(X, settings=SETTINGS), arm)
+        assert reached.success
+        assert IkTolerance().accepts(pose_error(arm.kinematics.pose(reached.q, "tcp"), X))
+        rolled = IkRequest(X @ from_xyz_rpy(rpy=(0.0, 0.74, 0.0)), settings=SETTINGS)
+        relaxed = IkSettings(tolerance=any_roll, timeout=1.0)
+        assert solver.solve(rolled._replace(settings=relaxed)).success
+        result = solve_reachable(solver, rolled, arm)
+        assert result.status is IkStatus.NOT_FOUND
+        assert result.orientation_error > 0.01 or result.position_error > 1e-3

@@ -1,18 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tasks and limits: Jacobians, whole steps, and what no step exceeds."""
+"""Tasks and limits, null spaces, and jogging."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from pathlib import Path
 
 import numpy as np
 import pinocchio as pin
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ik.ik_samples import RandomChain, draw, pose_of, solver_of
 from raised_errors import about
+from scipy.optimize import lsq_linear
 
 import motion_nodes as mn
 from motion_nodes.core.ik import tasks_and_limits
+from motion_nodes.core.ik.differential import VelocityIk, bounded_least_squares
+from motion_nodes.core.ik.problem import IkRequest, IkTolerance, pose_error
+from motion_nodes.core.ik.redundancy import (
+    LimitCentring,
+    Manipulability,
+    Posture,
+    TipKeeper,
+    motion_to_posture,
+    self_motion,
+)
+from motion_nodes.core.robot.poses import rate_of_rotation_vector, rotation_about, rotation_vector
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownFrame, UnknownJoint
 
 ARM = mn.load_robot("franka")["arm"]
@@ -296,3 +312,292 @@ def test_invalid_input_is_named(call, kind, field):
 
 def step(task, *rules, dt: float = DT, damping: float = 1e-6) -> np.ndarray:
     return mn.solve_step(ARM.configuration("ready"), [task], rules, dt=dt, damping=damping)
+
+
+def objectives(chain, reference):
+    return {
+        "posture": Posture(chain, reference, np.linspace(0.5, 2.0, len(reference))),
+        "centring": LimitCentring(chain),
+        "manipulability": Manipulability(chain),
+    }
+
+
+@pytest.mark.parametrize("name", ["posture", "centring", "manipulability"])
+@pytest.mark.parametrize("robot", ["franka", "ur10e"])
+def test_slopes_are_those_of_the_values(name, robot):
+    chain = solver_of(robot).chain
+    objective = objectives(chain, chain.centre + 0.3)[name]
+    for q in draw(chain, 10, 1):
+        slope = [
+            (objective.value(q + d) - objective.value(q - d)) / 2e-5 for d in 1e-5 * np.eye(len(q))
+        ]
+        np.testing.assert_allclose(objective.gradient(q), slope, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["posture", "centring", "manipulability"])
+def test_a_solution_serves_its_objective_and_is_one_all_the_same(name):
+    solver = solver_of()
+    chain = solver.chain
+    objective = objectives(chain, chain.centre + 0.2)[name]
+    gains = []
+    for q in draw(chain, 15, 2):
+        target = pose_of("franka", chain, q)
+        plain = solver.solve(IkRequest(target))
+        result = solver.solve(IkRequest(target, objectives=[objective]))
+        assert result.success
+        assert (chain.lower <= result.q).all()
+        assert (result.q <= chain.upper).all()
+        errors = pose_error(pose_of("franka", chain, result.q), target)
+        assert np.linalg.norm(errors[:3]) <= 1e-6
+        assert np.linalg.norm(errors[3:]) <= 1e-6
+        gains.append(objective.value(plain.q) - objective.value(result.q))
+        # No small motion along the null space improves the objective.
+        if np.minimum(result.q - chain.lower, chain.upper - result.q).min() > 1e-3:
+            J = chain.kinematics.jacobian(result.q, chain.tip)
+            along = np.linalg.svd(J)[2][6]
+            slope = objective.gradient(result.q)
+            assert abs(slope @ along) < 0.02 * max(1.0, float(np.linalg.norm(slope)))
+    assert min(gains) > -1e-9
+    assert np.median(gains) > 0.01
+
+
+def test_objectives_without_freedom_change_nothing():
+    solver = solver_of("ur10e")
+    q = draw(solver.chain, 1, 3)[0]
+    target = pose_of("ur10e", solver.chain, q)
+    plain = solver.solve(IkRequest(target))
+    served = solver.solve(IkRequest(target, objectives=[Posture(solver.chain, q)]))
+    np.testing.assert_allclose(served.q, plain.q, atol=1e-5)
+
+
+def test_a_free_axis_is_freedom_for_an_objective():
+    solver = solver_of("ur10e")
+    chain = solver.chain
+    about_z = dataclasses.replace(
+        solver.settings, tolerance=IkTolerance(1e-5, (1e-5, 1e-5, np.inf))
+    )
+    for q in draw(chain, 5, 4):
+        target = pose_of("ur10e", chain, q)
+        posture = Posture(chain, np.zeros(6), [0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
+        result = solver.solve(IkRequest(target, objectives=[posture], settings=about_z))
+        assert result.success
+        assert abs(result.q[5]) < 1e-2  # the last joint of this arm turns the tool about its z
+        assert np.abs(result.errors[:5]).max() <= 1e-5
+
+
+def test_weights_and_postures_are_checked():
+    chain = solver_of().chain
+    with pytest.raises(InvalidCommand):
+        Posture(chain, np.zeros(6))
+    with pytest.raises(InvalidCommand):
+        Posture(chain, np.zeros(7), -1.0)
+
+
+def test_null_space_motion_leaves_the_tip_and_no_limit():
+    solver = solver_of()
+    chain = solver.chain
+    rng = np.random.default_rng(5)
+    for q in draw(chain, 20, 5):
+        q[2] = chain.upper[2]
+        X, J = chain.kinematics.pose_and_jacobian(q, chain.tip)
+        keeper = TipKeeper(chain, X, IkTolerance(1e-6, 1e-6))
+        motion = keeper.within_null_space(q, rng.normal(size=7))
+        np.testing.assert_allclose(J @ motion, 0.0, atol=1e-9)
+        assert motion[2] <= 1e-12
+        again = keeper.within_null_space(q, motion)
+        np.testing.assert_allclose(again, motion, atol=1e-9)
+
+
+def test_the_elbow_moves_to_a_posture_while_the_hand_stays():
+    chain = solver_of().chain
+    q = np.array([0.3, -0.5, 0.4, -2.0, 0.2, 1.8, 0.5])
+    X = pose_of("franka", chain, q)
+    other = q.copy()
+    other[2] = -0.6
+    motion = motion_to_posture(chain, q, other, step=0.04)
+    np.testing.assert_array_equal(motion[0], q)
+    assert len(motion) > 5
+    assert np.abs(np.diff(motion, axis=0)).max() <= 0.04 + 1e-9
+    for row in motion:
+        errors = pose_error(pose_of("franka", chain, row), X)
+        assert np.linalg.norm(errors[:3]) <= 1e-6
+        assert np.linalg.norm(errors[3:]) <= 1e-6
+    distances = np.linalg.norm(motion - other, axis=1)
+    assert (np.diff(distances) < 0.0).all()
+    elbow = [chain.kinematics.pose(row, "panda_link4")[:3, 3] for row in (motion[0], motion[-1])]
+    assert np.linalg.norm(elbow[1] - elbow[0]) > 0.05
+
+
+def test_self_motion_sweeps_until_a_limit():
+    chain = solver_of().chain
+    q = np.array([0.3, -0.5, 0.4, -2.0, 0.2, 1.8, 0.5])
+    X = pose_of("franka", chain, q)
+    there, back = self_motion(chain, q), self_motion(chain, q, step=-0.05)
+    for motion in (there, back):
+        assert len(motion) > 5
+        steps = np.diff(motion, axis=0)
+        assert np.abs(steps).max() <= 0.1
+        assert (np.einsum("ij,ij->i", steps[1:], steps[:-1]) > 0.0).all()  # never turns round
+        for row in motion:
+            assert (chain.lower <= row).all()
+            assert (row <= chain.upper).all()
+            np.testing.assert_allclose(pose_of("franka", chain, row), X, atol=3e-6)
+    assert (there[1] - q) @ (back[1] - q) < 0.0
+    assert len(self_motion(chain, q, count=3)) == 4
+
+
+def test_motions_say_what_is_wrong():
+    chain, stiff = solver_of().chain, solver_of("ur10e").chain
+    with pytest.raises(InvalidCommand):
+        motion_to_posture(chain, np.zeros(7), chain.centre)
+    with pytest.raises(InvalidCommand, check=about("posture")):
+        motion_to_posture(chain, chain.centre, np.zeros(3))
+    with pytest.raises(InvalidConfig):
+        motion_to_posture(chain, chain.centre, chain.centre, step=0.0)
+    with pytest.raises(InvalidConfig):
+        self_motion(stiff, np.array([0.3, -1.0, 1.2, -0.5, 1.0, 0.4]))
+
+
+def test_the_motion_of_more_than_one_free_direction():
+    case = RandomChain(9, 12)
+    q = np.clip(case.chain.centre, case.chain.lower, case.chain.upper)
+    motion = self_motion(case.chain, q, count=20)
+    assert len(motion) > 3
+    for row in motion:
+        np.testing.assert_allclose(case.pose(row), case.pose(q), atol=1e-5)
+
+
+def test_the_rate_of_the_rotation_vector_is_its_derivative():
+    rng = np.random.default_rng(6)
+    for angle in (1e-6, 1e-3, 0.1, 1.0, 2.5, 3.1):
+        axis = rng.normal(size=3)
+        phi = angle * axis / np.linalg.norm(axis)
+        R = rotation_about(phi / angle, np.array(angle))
+        for omega in np.eye(3):
+            turn = rotation_about(omega, np.array([1e-6, -1e-6]))
+            ahead, behind = (np.array(rotation_vector(turn[k] @ R)) for k in (0, 1))
+            got = rate_of_rotation_vector(phi) @ omega
+            np.testing.assert_allclose(got, (ahead - behind) / 2e-6, atol=1e-7, rtol=1e-5)
+
+
+SPEEDS = np.array([2.175, 2.175, 2.175, 2.175, 2.61, 2.61, 2.61])
+GOOD = np.array([0.3, -0.5, 0.4, -2.0, 0.2, 1.8, 0.5])
+
+
+def jogger(**options) -> VelocityIk:
+    return VelocityIk(solver_of().chain, SPEEDS, **options)
+
+
+@settings(max_examples=200, derandomize=True, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 9), st.integers(1, 6))
+def test_bounded_least_squares_agrees_with_scipy(seed, n, m):
+    rng = np.random.default_rng(seed)
+    A, b, x_0 = rng.normal(size=(m, n)), rng.normal(size=m), rng.normal(size=n)
+    low = rng.uniform(-1.0, 0.2, n)
+    high = low + rng.uniform(0.0, 1.0, n) * (rng.uniform(size=n) > 0.1)
+    damping = 10.0 ** rng.uniform(-4, 0)
+    x = bounded_least_squares(A, b, damping, x_0, low, high)
+    assert (low <= x).all()
+    assert (x <= high).all()
+    tall = np.vstack([A, np.sqrt(damping) * np.eye(n)])
+    aim = np.concatenate([b, np.sqrt(damping) * x_0])
+    wide = np.maximum(high, low + 1e-12)  # scipy wants room between bounds
+    oracle = lsq_linear(tall, aim, (low, wide), method="bvls", tol=1e-12).x
+    cost = [float(np.sum((tall @ y - aim) ** 2)) for y in (x, oracle)]
+    assert cost[0] <= cost[1] + 1e-7 * (1.0 + cost[1])
+
+
+@pytest.mark.parametrize("axes", ["base", "tip"])
+def test_the_tip_does_what_is_wished(axes):
+    chain, period = solver_of().chain, 1e-3
+    jog = jogger()
+    for twist in 0.1 * np.vstack([np.eye(6), -np.eye(6)]):
+        step = jog.step(GOOD, twist, period, axes=axes)
+        np.testing.assert_allclose(step.twist, twist, atol=1e-6)
+        assert step.scale == 1.0
+        assert step.stopped == ()
+        before = chain.kinematics.pose(GOOD, chain.tip)
+        after = chain.kinematics.pose(GOOD + step.velocity * period, chain.tip)
+        moved = pose_error(after, before) / period  # in the tip's axes
+        if axes == "base":
+            moved = np.concatenate([before[:3, :3] @ moved[:3], before[:3, :3] @ moved[3:]])
+        np.testing.assert_allclose(moved, twist, atol=2e-3)
+
+
+def test_too_fast_is_slowed_down_in_the_same_direction():
+    jog = jogger()
+    twist = np.array([5.0, 2.0, 0.0, 0.0, 0.0, 3.0])
+    step = jog.step(GOOD, twist, 1e-3)
+    assert 0.0 < step.scale < 1.0
+    assert (np.abs(step.velocity) <= SPEEDS * (1.0 + 1e-12)).all()
+    assert np.isclose(np.abs(step.velocity) / SPEEDS, 1.0).any()
+    np.testing.assert_allclose(step.twist, step.scale * twist, atol=1e-5)
+
+
+def test_no_joint_leaves_its_limits_and_the_stopped_one_is_named():
+    chain, period = solver_of().chain, 0.01
+    jog = jogger()
+    rng = np.random.default_rng(1)
+    named = set()
+    for q in draw(chain, 10, 1):
+        twist = 0.5 * rng.normal(size=6)
+        for _ in range(300):
+            step = jog.step(q, twist, period)
+            assert (np.abs(step.velocity) <= SPEEDS * (1.0 + 1e-12)).all()
+            q = q + step.velocity * period
+            assert (q >= chain.lower - 1e-12).all()
+            assert (q <= chain.upper + 1e-12).all()
+            named.update(step.stopped)
+    assert len(named) >= 3
+
+
+def test_from_beyond_a_limit_there_is_only_the_way_back():
+    chain = solver_of().chain
+    q = GOOD.copy()
+    q[3] = chain.upper[3] + 0.05
+    for twist in np.eye(6):
+        velocity = jogger().step(q, 0.2 * twist, 0.01).velocity
+        assert velocity[3] == pytest.approx(-SPEEDS[3])
+
+
+def test_singular_configurations_are_passed_with_small_speeds():
+    chain = solver_of("ur10e").chain
+    jog = VelocityIk(chain, np.full(6, np.pi))
+    stretched = np.array([0.2, -1.2, 0.0, 0.3, 0.0, 0.1])
+    step = jog.step(stretched, [0.3, 0.0, 0.0, 0.0, 0.0, 0.0], 0.01)
+    assert step.smallest_singular_value < 1e-6
+    assert np.abs(step.velocity).max() < 3.0
+    still = jog.step(stretched, np.zeros(6), 0.01)
+    np.testing.assert_allclose(still.velocity, 0.0, atol=1e-12)
+
+
+def test_secondary_motion_does_not_move_the_tip():
+    wish = np.zeros(7)
+    wish[2] = 0.5
+    twist = np.array([0.05, 0.0, 0.0, 0.0, 0.0, 0.0])
+    step = jogger().step(GOOD, twist, 1e-3, secondary=wish)
+    np.testing.assert_allclose(step.twist, twist, atol=1e-4)
+    assert np.linalg.norm(step.velocity - jogger().step(GOOD, twist, 1e-3).velocity) > 0.05
+
+
+def test_bad_input_is_refused():
+    jog = jogger()
+    good = np.zeros(6)
+    for q, twist, period, field in (
+        (GOOD[:6], good, 0.01, "q"),
+        ([*GOOD[:6], np.nan], good, 0.01, "q"),
+        (GOOD, np.zeros(3), 0.01, "twist"),
+        (GOOD, [np.inf, 0, 0, 0, 0, 0], 0.01, "twist"),
+        (GOOD, "forward", 0.01, "twist"),
+        (GOOD, good, 0.0, "period"),
+        (GOOD, good, np.nan, "period"),
+    ):
+        with pytest.raises(InvalidCommand, check=about(field)):
+            jog.step(q, twist, period)
+    with pytest.raises(InvalidCommand):
+        jog.step(GOOD, good, 0.01, secondary=np.zeros(6))
+    for speeds in (np.zeros(7), np.ones(6), np.full(7, np.nan)):
+        with pytest.raises(InvalidConfig):
+            VelocityIk(solver_of().chain, speeds)
+    with pytest.raises(InvalidConfig, check=about("threshold")):
+        jogger(threshold=0.0)

@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tool that compiles interfaces: build key, cache, errors."""
+"""The tool that compiles interfaces, its declarations and templates."""
+
+from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import platform
+import re
 import shutil
 import signal
 import subprocess
 import sys
+import xml.etree.ElementTree as ET
 import zipfile
 from pathlib import Path
 
@@ -467,3 +472,89 @@ class TestCommand:
         assert "Traceback" not in errors
         assert not list(tmp_path.rglob("*.whl*"))
         assert not list((tmp_path / "tmp").iterdir())
+
+
+ROOT = Path(__file__).parents[2] / "motion_nodes/interface_build/packages"
+GOLDEN = json.loads((Path(__file__).parent / "golden_rihs01.json").read_text())
+PACKAGES = sorted(path.parent for path in ROOT.glob("*/package.xml"))
+FILES = sorted(f for kind in ("msg", "srv", "action") for f in ROOT.glob(f"*/{kind}/*"))
+IMPLIED = {".msg": set(), ".srv": set(), ".action": {"action_msgs"}}
+
+
+def test_colcon_ignores_the_folder():
+    assert (ROOT / "COLCON_IGNORE").is_file()
+
+
+def test_every_type_of_the_contract_is_declared_and_no_other():
+    declared = {f.relative_to(ROOT).with_suffix("").as_posix() for f in FILES}
+    assert declared == {*GOLDEN["released"], *GOLDEN["computed"]}
+
+
+@pytest.mark.parametrize("folder", PACKAGES, ids=lambda p: p.name)
+def test_package_xml_names_exactly_the_packages_that_the_fields_use(folder):
+    xml = ET.parse(folder / "package.xml").getroot()
+    assert xml.get("format") == "3"
+    assert xml.findtext("name") == folder.name
+    assert xml.findtext("license") == "Apache-2.0"
+    used = set()
+    for file in FILES:
+        if file.parts[-3] == folder.name:
+            used |= set(re.findall(r"^(\w+)/[A-Z]", file.read_text(), re.M)) | IMPLIED[file.suffix]
+    assert {d.text for d in xml.findall("depend")} == used - {folder.name}
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_a_declaration_is_plain_text_with_a_licence(file):
+    text = file.read_bytes().decode("ascii")
+    assert text.startswith("# SPDX-License-Identifier: Apache-2.0\n")
+    assert text.endswith("\n")
+    assert max(map(len, text.splitlines())) <= 100
+    assert not re.search(r"[ \t]+$", text, re.M)
+
+
+TEMPLATE = """@# a comment
+@{
+from math import floor
+names = ["a", 'b}"']
+}@
+@[for k, name in enumerate(names)]@
+@[  if k == 0]@
+first @(name): @(floor(1.5)) @name.upper() @@
+@[  elif name != ")"]@
+then @( name + "@" )
+@[  else]@
+never
+@[  end if]@
+@[end for]@
+@[def twice(x)]@
+@(x)@(x)
+@[end def]@
+@twice("z")@(given ? "yes" ! "no")"""
+
+
+@pytest.mark.skipif(importlib.util.find_spec("em") is None, reason="empy is not installed")
+def test_templates_that_are_kept_are_expanded_as_empy_does_it():
+    script = f"""
+import io, em
+from motion_nodes.interface_build.generation import cache_templates
+
+def expanded(given):
+    output = io.StringIO()
+    options = {{em.BUFFERED_OPT: True, em.RAW_OPT: True}}
+    interpreter = em.Interpreter(output=output, options=options)
+    interpreter.string({TEMPLATE!r}, "template", locals={{"given": given}})
+    text = output.getvalue()
+    interpreter.shutdown()
+    return text
+
+before = [expanded(given) for given in (True, False)]
+cache_templates()
+assert before == [expanded(given) for given in (True, False)], before
+print(before[0])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "first a: 1 A @" in done.stdout
+    assert done.stdout.endswith("yes\n")

@@ -7,20 +7,17 @@ import math
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import Twist, TwistStamped
 from nav_msgs.msg import Odometry
-from ros_client import RosClient, values_of
+from ros_client import RosClient
 from ros_processes import SuiteProcess
 from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool, Trigger
 
 from motion_nodes.nodes.demo.base import SquareDrive
 
-TIMEOUT = 0.5
-"""[s] The default of cmd_vel_timeout."""
 pytestmark = pytest.mark.timeout(900)
 
 
@@ -188,82 +185,6 @@ def test_robots_do_not_hear_each_other(cell, a):
     assert not any(any(m.velocity) for m in cell.b.commands.messages)
 
 
-@pytest.mark.long
-def test_stands_still_after_the_timeout(cell, a):
-    """Best of three: under load a tick may be late, but not each time."""
-    took = []
-    for _ in range(3):
-        a.roll(0.3)
-        a.drive(0.3, stamp=a.now)
-        given = a.now
-        a.clear()
-        cell.client.wait(lambda: a.states and a.stands(), "the robot to stand")
-        stood = next(time_of(m) for m in a.states.messages if max(map(abs, m.velocity)) < 0.2)
-        took.append(stood - given)
-        assert took[-1] >= TIMEOUT - 0.05
-        if took[-1] < TIMEOUT + 0.3:
-            break
-    assert min(took) < TIMEOUT + 0.3, took
-
-
-BAD = [math.nan, math.inf, -math.inf, 1e9]
-
-
-@pytest.mark.long
-def test_nonsense_is_ignored_with_a_warning_for_each_kind_of_it(cell, a):
-    a.roll(0.2)
-    a.commands.clear()
-    said_before = container(cell).output.count("command ignored")
-
-    def send() -> None:
-        a.drive(0.2)
-        for value in BAD:
-            a.drive(value, 0.0)
-            a.drive(0.0, value)
-            a.drive_plain(value, value)
-        a.drive(0.2)
-
-    cell.client.repeat(send, lambda: len(a.commands) > 40, "commands")
-    wheels = [v for m in a.commands.messages for v in m.velocity]
-    # Late commands may slow it down for a moment; it is never faster.
-    assert np.median(wheels) == pytest.approx(max(wheels), abs=1e-9)
-    assert all(math.isfinite(v) for v in wheels)
-    assert min(wheels) >= 0.0
-    said = container(cell).output
-    # Each different value is reported once, however often it arrives.
-    assert 1 <= said.count("command ignored") - said_before <= 3 * len(BAD)
-    assert "is not finite" in said or "is beyond" in said
-    status = cell.client.wait_for_diagnosis(a.node, "")
-    cell.client.wait(
-        lambda: "last warning" in values_of(cell.client.diagnostics(a.node)), "the warning"
-    )
-    assert status.level != DiagnosticStatus.ERROR
-
-
-def test_nonsense_alone_moves_nothing(cell, a):
-    a.comes_to_rest()
-    cell.client.repeat_for(lambda: a.drive_plain(math.nan, 1.0), 0.4)
-    cell.client.wait(lambda: a.commands, "commands")
-    assert not any(any(m.velocity) for m in a.commands.messages)
-
-
-def test_stale_stamps_are_ignored(cell, a):
-    a.comes_to_rest()
-    cell.client.repeat_for(lambda: a.drive(0.2, stamp=max(a.now - 5.0, 0.01)), 0.6)
-    assert not any(any(m.velocity) for m in a.commands.messages)
-    container(cell).wait_for("a command's stamp is")
-    assert "s old, more than the timeout of 0.5 s; ignored" in container(cell).output
-
-
-def test_future_stamps_count_as_now(cell, a):
-    """Otherwise the commands of a client with another clock would never time out."""
-    cell.client.repeat(
-        lambda: a.drive(0.2, stamp=a.now + 1e6), lambda: a.speed > 1.0, "the wheels to turn"
-    )
-    container(cell).wait_for("ahead of this node's time; the time of its arrival is used")
-    a.halt()
-
-
 def test_stands_when_time_stands(cell, a):
     """With simulated time paused, no timeout in it could end a command."""
     a.roll(0.2)
@@ -303,45 +224,6 @@ def test_reset_of_the_simulation(cell, a):
         assert math.hypot(*moved(before, message)) < 0.1
     a.roll(0.2)
     a.halt()
-
-
-def test_deactivate_halts_and_activate_goes_on(cell, a):
-    a.roll(0.2)
-    assert cell.client.change_state(a.node, "deactivate")
-    cell.client.wait(a.stands, "the robot to stand")
-    for _ in range(20):
-        a.drive(0.3)
-    assert cell.client.change_state(a.node, "activate")
-    a.commands.clear()
-    cell.client.wait(lambda: len(a.commands) > 20, "commands again")
-    assert not any(any(m.velocity) for m in a.commands.messages), "an old command was executed"
-    a.roll(0.2)
-
-
-def test_cleanup_and_configure_again(cell, a):
-    for verb in ("deactivate", "cleanup"):
-        assert cell.client.change_state(a.node, verb)
-    assert cell.client.state(a.node) == "unconfigured"
-    for verb in ("configure", "activate"):
-        assert cell.client.change_state(a.node, verb)
-    cell.client.wait(lambda: a.stamped.get_subscription_count() > 0, "the subscription")
-    a.clear()
-    cell.client.wait(a.heard, "the topics")
-    a.roll(0.2)
-
-
-def test_new_parameters_take_effect_while_driving(cell, a):
-    result = cell.client.set_parameters(a.node, linear__x__max_velocity=0.1)
-    assert result.successful, result.reason
-    cell.client.repeat(
-        lambda: a.drive(0.4),
-        lambda: abs(pose_speed(a.truth.newest) - 0.1) < 0.01,
-        "the new limit",
-    )
-    bad = cell.client.set_parameters(a.node, linear__x__max_velocity=0.5, wheel_radius=-1.0)
-    assert not bad.successful
-    assert cell.client.get_parameter(a.node, "linear.x.max_velocity") == 0.1
-    assert cell.client.set_parameters(a.node, linear__x__max_velocity=0.5).successful
 
 
 @pytest.mark.long

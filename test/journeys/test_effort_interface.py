@@ -3,32 +3,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-from control_msgs.action import GripperCommand
 from joint_client import (
-    ABORTED,
     ARM,
     CONTROLLER,
     FRANKA,
     HOME,
-    SUCCEEDED,
-    Codes,
     JointClient,
-    smooth,
-    tolerances,
 )
-from rclpy.time import Time
 from ros_client import RosClient
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Float64MultiArray
-from std_srvs.srv import Trigger
-
-from motion_nodes.nodes.articulation.gripper_actions import COMMAND_NAMES
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 J1, J2, J7 = ARM[0], ARM[1], ARM[6]
@@ -120,23 +108,6 @@ def test_a_step_is_followed_without_much_overshoot(arm, record_property):
         assert abs(column[-1] - target) < 5e-3
 
 
-def test_a_trajectory(arm, record_property):
-    call = arm.follow(smooth({n: HOME[n] + 0.3 for n in ARM}, 1.5),
-                      path_tolerance=tolerances(ARM, 0.3))  # fmt: skip
-    status, result = call.result()
-    assert (status, result.error_code) == (SUCCEEDED, Codes.SUCCESSFUL), result.error_string
-    errors = np.array([m.feedback.error.positions for m in call.feedback])
-    record_property("tracking error, max [rad]", float(np.abs(errors).max()))
-    assert np.abs(errors).max() < 0.1
-
-
-def test_the_gripper_with_efforts(arm):
-    goal = GripperCommand.Goal()
-    goal.command.position = 0.02
-    status, result = arm.send(goal, GripperCommand, f"/{COMMAND_NAMES[0]}").result()
-    assert (status, result.reached_goal) == (SUCCEEDED, True)
-
-
 def test_only_efforts_leave_while_it_leads(arm):
     """Also in ticks without progress of simulated time: a single position command is a shock."""
     arm.commands.clear()
@@ -168,67 +139,6 @@ def test_deactivation_hands_over_to_the_drives(arm, record_property):
     assert drop < 0.01
 
 
-def modes(**changed: str) -> list[str]:
-    return [changed.get(name, "position") for name in JOINTS]
-
-
-def test_velocity_mode_holds_a_speed(arm):
-    client = arm.client
-    assert client.set_parameters(
-        CONTROLLER, control_modes=modes(panda_joint7="velocity")
-    ).successful
-    try:
-        before = settled(arm)
-        client.spin(0.3)
-        assert arm.away(before) < 0.01, "the switch moves nothing"
-        publisher = arm.publisher(JointState, "reference")
-        message = JointState(name=[J7], velocity=[0.5])
-        client.repeat(lambda: publisher.publish(message),
-                      lambda: abs(arm.speed([J7]) - 0.5) < 0.05, "the speed")  # fmt: skip
-        arm.states.clear()
-        client.wait(lambda: len(arm.states) > 60, "states")
-        speeds = [m.velocity[JOINTS.index(J7)] for m in arm.states.messages]
-        assert np.mean(speeds) == pytest.approx(0.5, abs=0.05)
-        assert arm.away({n: before[n] for n in ARM[:6]}) < 0.02
-    finally:
-        assert client.set_parameters(CONTROLLER, control_modes=modes()).successful
-    # With the stored gains back, the joint holds its position again.
-    settled(arm)
-    client.wait(lambda: arm.away(arm.reference()) < 3e-3, "the joints at their references")
-
-
-def test_effort_mode_accelerates_the_last_joint(arm):
-    client = arm.client
-    assert client.set_parameters(CONTROLLER, control_modes=modes(panda_joint7="effort")).successful
-    try:
-        i = JOINTS.index(J7)
-        publisher = arm.publisher(Float64MultiArray, "commands")
-        values = [math.nan] * 9
-        values[i] = 1.0
-        # Commands of the previous mode may still be queued.
-        client.wait(lambda: arm.commands.newest.effort[i] == 0.0, "the end of the hold")
-        arm.clear()
-        client.repeat(lambda: publisher.publish(Float64MultiArray(data=values)),
-                      lambda: arm.states and arm.states.newest.velocity[i] > 0.4,
-                      "speed", rate=50.0)  # fmt: skip
-        sent = [m.effort[i] for m in arm.commands.messages]
-        assert {1.0} <= {round(e, 9) for e in sent} <= {0.0, 1.0}, "only the commanded effort"
-        states = [(m.velocity[i], m.header.stamp.sec + 1e-9 * m.header.stamp.nanosec)
-                  for m in arm.states.messages]  # fmt: skip
-        last = next(k for k, (v, _) in enumerate(states) if v > 0.4)
-        first = last
-        while first > 0 and 0.1 < states[first - 1][0] <= states[first][0]:
-            first -= 1  # not before the effort acted without a pause
-        assert last - first > 3
-        (v0, t0), (v1, t1) = states[first], states[last]
-        inertia = FRANKA.drive(J7).armature
-        assert 0.2 / inertia < (v1 - v0) / (t1 - t0) < 1.1 / inertia
-        assert arm.away({n: HOME[n] for n in ARM[:6]}) < 0.02
-    finally:
-        assert client.set_parameters(CONTROLLER, control_modes=modes()).successful
-    settled(arm)
-
-
 def test_gains_act_at_once_and_a_bad_batch_changes_nothing(arm):
     client = arm.client
     own = {name: list(client.get_parameter(CONTROLLER, name)) for name in ("kp", "ki", "kd")}
@@ -253,50 +163,6 @@ def test_gains_act_at_once_and_a_bad_batch_changes_nothing(arm):
         own["inertia_compensation"] = True
         assert client.set_parameters(CONTROLLER, **own).successful
     client.wait(lambda: arm.away({J1: 0.1}) < 5e-3, "the joint at its goal")
-
-
-def test_reset_of_the_simulation(arm):
-    call = arm.follow(smooth({J1: 0.6}, 2.0))
-    assert call.accepted()
-    arm.moving(0.2)
-    assert arm.client.call(Trigger, "/mujoco_sim/reset").success
-    status, result = call.result()
-    assert (status, "time jumped" in result.error_string) == (ABORTED, True)
-    arm.wait_for()
-    settled(arm)
-    assert arm.away(HOME) < 5e-3
-
-
-def test_paused_simulation(arm):
-    call = arm.follow(smooth({J1: 0.4}, 1.0))
-    assert call.accepted()
-    arm.moving(0.1)
-    arm.pause("/mujoco_sim", True)
-    try:
-        arm.client.wait_for_diagnosis(CONTROLLER, "/clock does not advance")
-        arm.commands.clear()
-        arm.client.wait(lambda: len(arm.commands) > 10, "commands")
-        assert np.isfinite(arm.commands.newest.effort).all()
-        arm.states.clear()
-        arm.client.wait(lambda: arm.states, "states")
-        before = arm.speed()
-    finally:
-        arm.pause("/mujoco_sim", False)
-    moved, stands = Time.from_msg(arm.states.newest.header.stamp), arm.now
-    arm.states.clear()
-
-    def later() -> list[JointState]:
-        return [m for m in arm.states.messages if Time.from_msg(m.header.stamp) > moved]
-
-    arm.client.wait(lambda: later() and arm.now > stands, "time to go on")
-    # The first states may be lost; max acceleration is 6 d / T^2 = 2.4 rad/s^2.
-    first = later()[0]
-    gap = (Time.from_msg(first.header.stamp) - moved).nanoseconds * 1e-9
-    change = abs(max(map(abs, first.velocity)) - before)
-    assert change < 0.1 + 2.5 * gap, "it continues without a shock"
-    assert call.result()[0] == SUCCEEDED
-    settled(arm)
-    assert arm.away({J1: 0.4}) < 5e-3
 
 
 def test_stopped_by_a_signal_the_drives_hold(cell, arm):

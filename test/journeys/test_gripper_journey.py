@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from control_msgs.action import GripperCommand, ParallelGripperCommand
+from control_msgs.action import GripperCommand
 from joint_client import ARM, FINGERS, HOME, SUCCEEDED, Call, JointClient, smooth
 from ros_client import RosClient
 from sensor_msgs.msg import JointState
 
 from motion_nodes.bringup.node_specs import ALONE
-from motion_nodes.nodes.articulation.gripper_actions import COMMAND_NAMES, PARALLEL_NAME
+from motion_nodes.nodes.articulation.gripper_actions import COMMAND_NAMES
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
@@ -39,23 +39,6 @@ def grip(arm: JointClient, position: float, name: str) -> Call:
     goal = GripperCommand.Goal()
     goal.command.position = position
     return arm.send(goal, GripperCommand, f"/{name}")
-
-
-@pytest.mark.parametrize("name", COMMAND_NAMES)
-def test_closes_and_opens(arm, name):
-    for position in (0.0, 0.04):
-        status, result = grip(arm, position, name).result()
-        assert (status, result.reached_goal, result.stalled) == (SUCCEEDED, True, False)
-        assert result.position == pytest.approx(position, abs=0.003)
-        fingers_at(arm, position)
-
-
-def test_the_parallel_gripper(arm):
-    command = JointState(name=FINGERS[:1], position=[0.02])
-    goal = ParallelGripperCommand.Goal(command=command)
-    status, result = arm.send(goal, ParallelGripperCommand, f"/{PARALLEL_NAME}").result()
-    assert (status, result.reached_goal, result.stalled) == (SUCCEEDED, True, False)
-    fingers_at(arm, 0.02)
 
 
 def test_arm_and_gripper_at_the_same_time(arm):

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,11 +14,10 @@ import pytest
 from control_msgs.msg import JointTrajectoryControllerState
 from diagnostic_msgs.msg import DiagnosticStatus
 from joint_client import EVERY
-from ros_client import LATCHED, RELIABLE, RosClient, values_of
+from ros_client import LATCHED, RELIABLE, RosClient
 from ros_processes import SuiteProcess
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
-from std_srvs.srv import SetBool, Trigger
 from tf2_msgs.msg import TFMessage
 
 from motion_nodes.bringup.node_specs import ALONE
@@ -161,117 +159,6 @@ def test_moves_by_name_and_holds_under_gravity(cell, arm):
         assert max(abs(joints[name] - value) for name, value in goal.items()) < 0.01
 
 
-def test_joints_that_are_not_named_stay(cell, arm):
-    before = arm.joints
-    arm.move({"panda_joint2": HOME["panda_joint2"] + 0.2})
-    others = {name: before[name] for name in ROBOT.joint_names if name != "panda_joint2"}
-    arm.arrives(others)
-
-
-NAN, INF = math.nan, math.inf
-REFUSED = {
-    "wrong length": (
-        {"name": ARM[:3], "position": [0.1, 0.2]}, "2 positions given for 3 joints"
-    ),
-    "no names, wrong length": ({"position": [0.1] * 3}, "3 positions given for 9 joints"),
-    "unknown joint": (
-        {"name": [ARM[0], "panda_jiont2"], "position": [0.1, 0.1]},
-        "joint 'panda_jiont2' is not known in this controller. Did you mean 'panda_joint2'?",
-    ),
-    "effort and position": (
-        {"name": ARM[:2], "position": [0.1, 0.1], "effort": [NAN, 1.0]},
-        "joint panda_joint2 is given an effort together with a position",
-    ),
-    "effort under position control": (
-        {"name": ARM[:1], "effort": [1.0]}, "is under position control"
-    ),
-    "infinite": ({"name": ARM[:2], "position": [0.1, INF]}, "of joint panda_joint2 is inf"),
-    "outside its limits": (
-        {"name": ARM[:2], "position": [0.1, 9.0]}, "position 9 of joint panda_joint2 is outside"
-    ),
-    "twice": ({"name": [ARM[0]] * 2, "position": [0.1, 0.2]}, "more than once in one command"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", REFUSED)
-def test_a_bad_command_is_refused_whole(cell, arm, case):
-    channels, text = REFUSED[case]
-    before = arm.targets()
-    arm.send(**channels)
-    cell.client.wait(
-        lambda: text in values_of(cell.client.diagnostics(CONTROLLER)).get("last warning", ""),
-        f"'{text}' in the diagnostics",
-    )
-    assert arm.targets() == before
-    # Each problem is logged, however recent the other warnings.
-    logged = [line for line in log(cell).splitlines() if text in line]
-    assert "command refused, nothing moves: " in logged[0]
-
-
-def test_nan_leaves_a_joint_as_it_is(cell, arm):
-    before = arm.targets()
-    arm.send(name=ARM[:2], position=[NAN, NAN])
-    cell.client.spin(0.1)
-    assert arm.targets() == before
-
-
-def test_stale_commands_are_refused(cell, arm):
-    before = arm.targets()
-    cell.client.wait(lambda: arm.states.newest.header.stamp.sec > 5, "some seconds")
-    arm.send({ARM[0]: 0.5}, stamp=1)
-    cell.client.wait(lambda: "s old, more than the timeout" in log(cell), "the warning")
-    assert arm.targets() == before
-
-
-def test_pause_stops_and_resume_goes_on(cell, arm):
-    goal = goal_near_home(0.5)
-    arm.send(goal)
-    cell.client.wait(lambda: arm.fastest() > 0.3, "motion")
-    pause = SetBool.Request(data=True)
-    assert cell.client.call(SetBool, "/mujoco_sim/pause", pause).success
-    try:
-        cell.client.wait(
-            lambda: arm.commands and not np.nan_to_num(arm.commands.newest.velocity).any(),
-            "no speed to be commanded",
-        )
-        cell.client.wait_for_diagnosis(CONTROLLER, "/clock does not advance", DiagnosticStatus.WARN)
-    finally:
-        pause.data = False
-        assert cell.client.call(SetBool, "/mujoco_sim/pause", pause).success
-    cell.client.wait(lambda: arm.away(goal) < 0.01, "the goal")
-
-
-def test_reset_of_the_simulation_holds_at_its_start(cell, arm):
-    arm.send(goal_near_home(0.5))
-    cell.client.wait(lambda: arm.fastest() > 0.3, "motion")
-    arm.clear()
-    assert cell.client.call(Trigger, "/mujoco_sim/reset").success
-    cell.client.wait(
-        lambda: arm.states and arm.states.newest.header.stamp.sec == 0, "time to begin anew"
-    )
-    arm.clear()
-    cell.client.wait(lambda: arm.reports, "the controller's return")
-    cell.client.spin(0.5)
-    assert arm.away(HOME) < 0.03
-    assert arm.fastest() < 0.05
-    arm.move(goal_near_home(0.1))
-
-
-def test_deactivate_halts_and_activate_does_not_jump(cell, arm):
-    arm.send(goal_near_home(0.5))
-    cell.client.wait(lambda: arm.fastest() > 0.3, "motion")
-    assert cell.client.change_state(CONTROLLER, "deactivate")
-    cell.client.wait(lambda: arm.fastest() < 0.01, "rest")
-    rested = arm.joints
-    for _ in range(5):
-        arm.send(goal_near_home(-0.5))
-    assert cell.client.change_state(CONTROLLER, "activate")
-    arm.clear()
-    cell.client.wait(lambda: arm.reports, "the controller's return")
-    cell.client.spin(0.3)
-    assert arm.away(rested) < 0.02, "an old command was executed"
-
-
 def test_breaks_do_not_add_up_to_a_sag(cell, arm):
     before = arm.targets()
     for _ in range(5):
@@ -279,15 +166,6 @@ def test_breaks_do_not_add_up_to_a_sag(cell, arm):
         assert cell.client.change_state(CONTROLLER, "activate")
         arm.targets()
     assert arm.targets() == before
-
-
-def test_cleanup_and_configure_again(cell, arm):
-    for verb in ("deactivate", "cleanup", "configure", "activate"):
-        assert cell.client.change_state(CONTROLLER, verb), verb
-    cell.client.wait(lambda: arm.publisher.get_subscription_count() > 0, "the subscription")
-    arm.clear()
-    cell.client.wait(lambda: arm.reports and arm.states, "the controller's return")
-    arm.move(goal_near_home(0.1))
 
 
 def test_transform_tree_is_the_forward_kinematics(cell, arm):

@@ -9,9 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from base_navigation.rolling_base import figure_of_eight, rounded_square, square
 from geometry_msgs.msg import TransformStamped
 from joint_client import Call
 from long_params import shortened
@@ -22,14 +20,13 @@ from navigation_client import (
     SUCCEEDED,
     Codes,
     NavigationClient,
-    path,
     pose_of,
 )
-from ros_client import Heard, RosClient, values_of
+from ros_client import RosClient, values_of
 from std_srvs.srv import SetBool, Trigger
 from visualization_msgs.msg import MarkerArray
 
-from motion_nodes.core.navigation.planar_geometry import PlanarPath, Pose2
+from motion_nodes.core.navigation.planar_geometry import Pose2
 from motion_nodes.core.robot.loader import load_robot
 
 pytestmark = pytest.mark.timeout(900)
@@ -138,48 +135,6 @@ def rover(
         process.stop()
 
 
-def placed(shape: PlanarPath, start: Pose2) -> PlanarPath:
-    """Return a shape as a path that begins at a pose, along its heading."""
-    rows = shape.poses().tolist()
-    X = start.compose(Pose2(*rows[0]).inverse())
-    return PlanarPath([tuple(X.compose(Pose2(*row))) for row in rows])
-
-
-def deviation(heard: Heard, wanted: PlanarPath, X: Pose2) -> float:
-    """Return the max distance of poses from a path [m]; ``X``: transform into its frame."""
-    points = wanted.resampled(0.01).xy
-    poses = [X.compose(pose_of(message)) for message in heard.messages[::5]]
-    return max(float(np.hypot(*(points - p[:2]).T).min()) for p in poses)
-
-
-SHAPES = {"eight": figure_of_eight(0.7), "square": square(1.2)}
-CAR_SHAPES = {"square": rounded_square(2.4, 0.8)}
-
-ODOMETRY_BOUND, TRUTH_BOUND = 0.25, 0.35
-"""[m] Distances from the path. On a quiet machine they are far smaller; here ticks may come late by
-many periods."""
-
-
-DRIVEN = {"jet": ("eight", "square"), "kaya": ("eight",), "car": ("square",)}
-"""Shapes by robot."""
-
-
-@pytest.mark.long
-def test_shapes(rover):
-    """For a car, the curves are within its steering limit."""
-    for shape in DRIVEN[rover.name]:
-        rover.clear()
-        form = (CAR_SHAPES if rover.name == "car" else SHAPES)[shape]
-        start, truth = rover.pose, pose_of(rover.truth.newest)
-        wanted = placed(form, start)
-        message = path(wanted.poses().tolist(), f"{rover.name}/odom")
-        status, result = rover.navigator.follow(message).result(within=120.0)
-        assert status == SUCCEEDED, (shape, result.error_msg)
-        rover.arrived(wanted.end)
-        assert deviation(rover.odom, wanted, Pose2()) < ODOMETRY_BOUND, shape
-        assert deviation(rover.truth, wanted, start.compose(truth.inverse())) < TRUTH_BOUND, shape
-
-
 def test_to_a_pose_and_back(rover):
     rover.clear()
     start = rover.pose
@@ -249,18 +204,6 @@ def test_cancel_while_time_stands(rover):
 
 
 @pytest.mark.long
-def test_a_pause_changes_nothing(rover):
-    goal = rover.pose.compose(Pose2(1.5))
-    call = rover.under_way(goal)
-    rover.pause(True)
-    rover.client.spin(1.5)
-    rover.pause(False)
-    status, result = call.result(within=30.0)
-    assert status == SUCCEEDED, result.error_msg
-    rover.arrived(goal)
-
-
-@pytest.mark.long
 def test_a_reset_of_the_simulation_aborts(rover):
     call = rover.under_way()
     rover.client.call(Trigger, "/mujoco_sim/reset")
@@ -269,13 +212,3 @@ def test_a_reset_of_the_simulation_aborts(rover):
     assert "time jumped" in result.error_msg
     rover.rests()
     assert rover.go(rover.pose.compose(Pose2(0.5))).result(30.0)[0] == SUCCEEDED
-
-
-@pytest.mark.long
-def test_the_end_of_the_controller_aborts(rover):
-    """The last test: it deactivates the controller."""
-    call = rover.under_way()
-    assert rover.client.change_state(f"/{rover.name}/{rover.controller}", "deactivate")
-    status, result = call.result()
-    assert (status, result.error_code) == (ABORTED, Codes.TF_ERROR)
-    assert "no odometry on" in result.error_msg

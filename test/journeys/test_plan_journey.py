@@ -12,7 +12,7 @@ import pytest
 from action_msgs.msg import GoalStatusArray
 from joint_client import ABORTED, ARM, FRANKA, HOME, SUCCEEDED, JointClient
 from moveit_msgs.msg import CollisionObject, MoveItErrorCodes
-from planner_client import Planner, as_pymoveit2_asks, box, pose_constraints
+from planner_client import Planner, as_pymoveit2_asks, box
 from ros_client import BEST_EFFORT, RELIABLE, Heard
 from scene.random_scenes import coal_distance
 from scipy.spatial.transform import Rotation
@@ -115,32 +115,6 @@ def test_the_tool_goes_around_a_wall_to_a_pose(planner, arm, way):
     assert distance < OFF
     assert angle < 0.2
     assert nearest(way, *WALL) > 0.0
-
-
-def test_planned_first_and_carried_out_then(planner, arm, way):
-    answer = planner.plan(
-        pose_constraints(LEFT, DOWN.as_quat()), allowed_planning_time=5.0,
-        num_planning_attempts=5, planner_id="RRTConnectkConfigDefault", pipeline_id="ompl",
-    )  # fmt: skip
-    assert answer.error_code.val == Codes.SUCCESS, answer.error_code.message
-    assert arm.away(SIDE) < 0.01, "planning moves nothing"
-    q = FRANKA.home.copy()
-    q[FRANKA.group("arm").indices] = answer.trajectory.joint_trajectory.points[-1].positions
-    assert np.linalg.norm(KINEMATICS.pose(q, TIP)[:3, 3] - LEFT) < 1e-4
-    status, result = planner.execute(answer.trajectory.joint_trajectory).result(within=30.0)
-    assert status == SUCCEEDED, result.error_code.message
-    distance, angle = off(arm, LEFT)
-    assert distance < OFF
-    assert angle < 0.2
-    assert nearest(way, *WALL) > 0.0
-
-
-def test_there_is_no_way_into_the_wall(planner, arm):
-    inside = (WALL[1][0], 0.0, 0.3)
-    status, result = as_pymoveit2_asks(planner, inside, DOWN.as_quat()).result(within=30.0)
-    assert (status, result.error_code.val) == (ABORTED, Codes.GOAL_IN_COLLISION)
-    assert "wall" in result.error_code.message
-    arm.arrives(SIDE)
 
 
 def test_stop_reaches_the_controller_at_once(planner, arm):

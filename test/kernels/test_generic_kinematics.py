@@ -1,15 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The generic kernels and the restated trees, against pinocchio."""
+"""Generic kinematics and dynamics of trees, against pinocchio."""
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
+import pinocchio as pin
 import pytest
 from kernels.random_trees import Oracle, random_tree
 from scipy.spatial.transform import Rotation
 
 from motion_nodes.kernels import numpy_kinematics
-from motion_nodes.kernels.kinematic_arrays import joint_motion, pack, reroot
+from motion_nodes.kernels.dynamics_codegen import (
+    LinkMasses,
+    bodies_of,
+    dynamics_calls,
+    inverse_dynamics,
+    inverse_dynamics_program,
+)
+from motion_nodes.kernels.kinematic_arrays import FIXED, joint_motion, pack, reroot
 
 
 def poses_and_jacobian(arrays, q, tip):
@@ -80,3 +90,65 @@ def test_the_digest_changes_when_any_number_does():
     assert again in digests
     assert pack(tree.packed, tree.joint_names[::-1], {}).digest() not in digests
     assert pack(tree.packed, tree.joint_names[1:], {}).digest() not in digests
+
+
+class Case:
+    """A random tree with random masses, also on links without a joint, and its oracle."""
+
+    def __init__(self, seed, joints):
+        tree, rng = random_tree(seed, joints), np.random.default_rng(seed)
+        self.arrays, f = pack(tree.packed, tree.joint_names, {}), len(tree.frame_names)
+        mass, center = rng.uniform(0.1, 2.0, f), rng.normal(0.0, 0.1, (f, 3))
+        root = rng.normal(0.0, 0.2, (f, 3, 3))
+        links = LinkMasses(mass, center, root @ root.mT, rng.uniform(0.0, 0.5, f))
+        self.armature, gravity = rng.uniform(0.0, 0.3, joints), rng.normal(0.0, 5.0, 3)
+        self.bodies = bodies_of(self.arrays, links, self.armature, gravity)
+        self.oracle = Oracle(tree)
+        self.model, self.damping = self.oracle.model, np.zeros(self.oracle.model.nv)
+        self.model.gravity.linear = gravity
+        for row, link in enumerate(tree.frame_names):
+            frame = self.model.frames[self.oracle.frame_id[link]]
+            inertia = pin.Inertia(mass[row], center[row], links.inertia[row])
+            self.model.appendBodyToJoint(frame.parentJoint, inertia, frame.placement)
+            if self.arrays.kind[row] != FIXED:
+                self.damping[frame.parentJoint - 1] = links.damping[row]
+        self.data = self.model.createData()
+        self.motions = rng.normal(size=(6, 3, joints))
+
+    def efforts(self, q, v, a):
+        expand, shift = self.oracle.expand, self.oracle.shift
+        full = pin.rnea(self.model, self.data, expand @ q + shift, expand @ v, expand @ a)
+        return expand.T @ (full + self.damping * (expand @ v)) + self.armature * a
+
+
+@pytest.fixture(scope="module", params=[(2, 2), (5, 5)], ids=str)
+def case(request):
+    return Case(*request.param)
+
+
+def test_efforts_are_those_of_pinocchio(case):
+    expected = [case.efforts(*motion) for motion in case.motions]
+    found = [inverse_dynamics(case.bodies, *motion) for motion in case.motions]
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+    for generic in (False, True):
+        calls = dynamics_calls(case.bodies, generic=generic)
+        assert calls.generated is not generic
+        rows, out = case.motions.reshape(6, -1).copy(), np.zeros((6, case.arrays.joint_count))
+        calls.run_many(rows, out)
+        np.testing.assert_allclose(out, expected, rtol=1e-9, atol=1e-9)
+        out[:] = 7.0
+        assert calls.run(rows[0], out[0]) == 0
+        np.testing.assert_allclose(out[0], expected[0], rtol=1e-9, atol=1e-9)
+        assert calls.run(rows[0, 1:], out[1]) == 1
+        assert (out[1] == 7.0).all()
+
+
+def test_links_without_a_joint_are_merged_and_nothing_moves_the_base(case):
+    moving = 1 + int((case.arrays.kind[1:] != FIXED).sum())
+    assert len(case.bodies.mass) == moving
+    total = sum(inertia.mass for inertia in case.model.inertias)
+    assert case.bodies.mass.sum() == pytest.approx(total)
+    program = inverse_dynamics_program(case.bodies)
+    assert program.input_count == 3 * case.arrays.joint_count
+    heavier = dataclasses.replace(case.bodies, mass=2.0 * case.bodies.mass)
+    assert heavier.digest() != case.bodies.digest()

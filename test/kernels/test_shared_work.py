@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cached data that several processes need at the same time is computed once."""
+"""Work that several processes share, processes that end with their parent, and the clock."""
 
 from __future__ import annotations
 
@@ -9,13 +9,18 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numba
 import numpy as np
 import pytest
 
 from motion_nodes.core.scene.mesh_cache import stored_arrays
+from motion_nodes.kernels import jit  # noqa: F401 (registers the listener of Numba)
 from motion_nodes.kernels.cache import in_progress, in_turns
+from motion_nodes.kernels.compute_clock import compiling, compute_time
+from motion_nodes.kernels.parent_death import die_with
 
 PROGRAM = """
 import os, sys, time
@@ -100,3 +105,79 @@ def test_only_results_that_are_computed_now_are_in_progress(tmp_path: Path) -> N
     first.wait()
     assert list(tmp_path.rglob("*.lock"))
     assert in_progress() == 0
+
+
+CHILD = f"""
+import sys, time
+from {die_with.__module__} import die_with
+die_with(int(sys.argv[1]))
+print("alive", flush=True)
+time.sleep(120)
+"""
+PARENT = f"""
+import os, subprocess, sys, time
+subprocess.Popen([sys.executable, "-c", {CHILD!r}, str(os.getpid())])
+time.sleep(120)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a signal of Linux")
+def test_a_killed_parent_takes_its_child_along():
+    parent = subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    assert parent.stdout.readline() == "alive\n"
+    os.kill(parent.pid, signal.SIGKILL)
+    # The child holds the other end of the pipe, so this returns when it has ended.
+    assert parent.stdout.read() == ""
+    assert parent.wait() == -signal.SIGKILL
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a signal of Linux")
+def test_a_child_whose_parent_has_ended_ends_at_once():
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, str(os.getppid())], stdout=subprocess.PIPE, check=True
+    )
+    assert done.stdout == b""
+
+
+def test_it_runs_like_the_wall_clock() -> None:
+    wall, own = time.perf_counter(), compute_time()
+    time.sleep(0.02)
+    assert compute_time() - own == pytest.approx(time.perf_counter() - wall, abs=0.01)
+
+
+def test_it_stands_within_nested_blocks() -> None:
+    before = compute_time()
+    with compiling():
+        first = compute_time()
+        with compiling():
+            time.sleep(0.02)
+        assert compute_time() == first
+    assert first - before < 0.01
+    assert compute_time() - first < 0.01
+
+
+def test_overlapping_compilations_of_threads_count_once() -> None:
+    wall, own = time.perf_counter(), compute_time()
+
+    def compile_for_a_while() -> None:
+        with compiling():
+            time.sleep(0.05)
+
+    with ThreadPoolExecutor(4) as pool:
+        for job in [pool.submit(compile_for_a_while) for _ in range(4)]:
+            job.result()
+    elapsed, counted = time.perf_counter() - wall, compute_time() - own
+    assert 0.0 <= counted < elapsed - 0.03
+
+
+def test_it_stands_while_numba_compiles() -> None:
+    @numba.njit
+    def fresh(x: float) -> float:
+        return x * 2.0 + 1.0
+
+    wall, own = time.perf_counter(), compute_time()
+    assert fresh(1.0) == 3.0
+    elapsed, counted = time.perf_counter() - wall, compute_time() - own
+    assert elapsed > 0.01
+    assert counted < 0.5 * elapsed

@@ -1,14 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Poses against SciPy, closed forms and their own inverses."""
+"""Poses against SciPy and their inverses; placements; poses of links."""
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from raised_errors import about
 from scipy.spatial.transform import Rotation
+from view.toy_robot import hand_made
 
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.link_poses import LinkPoses
+from motion_nodes.core.robot.loader import available_robots, load_robot
+from motion_nodes.core.robot.placement import Placement, parse_placement, parse_placements
 from motion_nodes.core.robot.poses import (
     compose,
     from_xyz_quat,
@@ -16,9 +24,11 @@ from motion_nodes.core.robot.poses import (
     inverse,
     multiply,
     rotation_about,
+    to_quat_wxyz,
     to_quat_xyzw,
     to_rpy,
 )
+from motion_nodes.errors import InvalidConfig
 
 ANGLE = st.floats(-np.pi, np.pi)
 LENGTH = st.floats(-10.0, 10.0)
@@ -125,3 +135,123 @@ def test_a_quaternion_alone_is_that_of_many() -> None:
     np.testing.assert_allclose(alone, to_quat_xyzw(rotations), atol=1e-15)
     assert (alone[:, 3] >= 0.0).all()
     assert np.isnan(to_quat_xyzw(np.full((4, 4), np.nan))).all()
+
+
+finite = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@pytest.mark.parametrize(
+    ("word", "placement"),
+    [
+        ("franka", Placement("franka")),
+        (" jetbot@1,0,0 ", Placement("jetbot", "", 1.0)),
+        ("left:=franka@0,0.5,1.57", Placement("franka", "left", 0.0, 0.5, 1.57)),
+        ("/cell_2/left:=franka@-1", Placement("franka", "cell_2/left", -1.0)),
+        ("a:=/robots/my@home/r.yaml@1,2", Placement("/robots/my@home/r.yaml", "a", 1.0, 2.0)),
+    ],
+)
+def test_words(word, placement):
+    assert parse_placement(word) == placement
+    assert parse_placement(placement.word) == placement
+
+
+def test_words_are_short():
+    assert Placement("franka", "left", 1.0, -0.5, 0.0).word == "left:=franka@1,-0.5,0"
+
+
+@settings(derandomize=True, deadline=None, max_examples=60)
+@given(finite, finite, finite, st.sampled_from(("", "a", "a/b_2")))
+def test_round_trip_loses_nothing(x, y, yaw, namespace):
+    placement = Placement("r", namespace, x, y, yaw)
+    assert parse_placement(placement.word) == placement
+
+
+def test_pose():
+    X = Placement("r", "", 1.0, 2.0, math.pi / 2).X_WR
+    np.testing.assert_allclose(X @ (1, 0, 0, 1), (1, 3, 0, 1), atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("@1,2,3", "robot"),
+        ("a:=", "robot"),
+        ("2a:=franka", "namespace"),
+        ("a/:=franka", "namespace"),
+        (":=franka", "namespace"),
+        ("a-b:=franka", "namespace"),
+        ("franka@1,2,3,4", "placement"),
+        ("franka@here", "placement"),
+        ("franka@1,,3", "placement"),
+        ("franka@nan,0,0", "placement"),
+        ("franka@0,inf,0", "placement"),
+    ],
+)
+def test_bad_words(word, message):
+    with pytest.raises(InvalidConfig, check=about(message)):
+        parse_placement(word)
+
+
+def test_several_placements_need_namespaces_of_their_own():
+    places = parse_placements(["a:=franka", "", "b:=franka@1", "jetbot"])
+    assert [p.namespace for p in places] == ["a", "b", ""]
+    with pytest.raises(InvalidConfig):
+        parse_placements(["a:=franka", "a:=jetbot@1"])
+    with pytest.raises(InvalidConfig):
+        parse_placements(["franka", "jetbot"])
+    for nothing in ([], ["", " "]):
+        with pytest.raises(InvalidConfig):
+            parse_placements(nothing)
+
+
+@pytest.fixture
+def toy():
+    return hand_made()
+
+
+def random_positions(model, count, seed=7):
+    rng = np.random.default_rng(seed)
+    lower = [max(model.tree.joint(name).lower, -3.0) for name in model.joint_names]
+    upper = [min(model.tree.joint(name).upper, 3.0) for name in model.joint_names]
+    return rng.uniform(lower, upper, (count, len(lower)))
+
+
+def test_root_poses_equal_generic_kinematics(toy):
+    oracle = Kinematics(toy.tree, generic=True)
+    for q in random_positions(toy, 20):
+        np.testing.assert_allclose(LinkPoses(toy.tree).in_root(q), oracle.frames(q), atol=1e-12)
+
+
+@pytest.mark.parametrize("name", sorted(available_robots()))
+def test_root_poses_of_shipped_robots(name):
+    robot = load_robot(name)
+    oracle = Kinematics(robot.tree, generic=True)
+    for q in random_positions(robot, 5):
+        np.testing.assert_allclose(LinkPoses(robot.tree).in_root(q), oracle.frames(q), atol=1e-12)
+
+
+def test_mimic_follows_its_joint(toy):
+    poses = LinkPoses(toy.tree)
+    row = toy.tree.frame_names.index("twin")
+    q = toy.home.copy()
+    q[2] = 0.03
+    # multiplier -2, offset 0.01, along z from 0.3 m
+    assert poses.in_parent(q)[row, 2, 3] == pytest.approx(0.3 - 0.06 + 0.01)
+
+
+def test_fixed_links_never_move(toy):
+    poses = LinkPoses(toy.tree)
+    moving = {toy.tree.frame_names[row] for row in poses.moving}
+    assert moving == {"upper", "lower", "finger", "twin", "wheel"}
+    first, second = (poses.in_parent(q) for q in random_positions(toy, 2))
+    still = [row for row in range(len(first)) if row not in poses.moving]
+    np.testing.assert_array_equal(first[still], second[still])
+
+
+def test_quaternions_are_scalar_first_and_mean_the_same_rotation():
+    rotations = Rotation.random(50, random_state=3)
+    wxyz = to_quat_wxyz(rotations.as_matrix())
+    assert to_quat_wxyz(np.eye(3)).tolist() == [1, 0, 0, 0]
+    assert (wxyz[:, 0] >= 0).all()
+    back = Rotation.from_quat(wxyz[:, [1, 2, 3, 0]])
+    np.testing.assert_allclose(back.as_matrix(), rotations.as_matrix(), atol=1e-12)

@@ -1,14 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading URDF: contents, and the error of each fault."""
+"""Reading URDF, names of mesh files, and the URDF of a group."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 from model.robot_samples import INERTIAL, LIMIT, TWO_JOINTS, joint, link, urdf
+from raised_errors import about
 
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.meshes import resolve_mesh, with_absolute_meshes
+from motion_nodes.core.robot.robot_xml import group_urdf
 from motion_nodes.core.robot.tree import Box, Cylinder, JointKind, Mesh, Sphere
 from motion_nodes.core.robot.urdf import read_urdf
 from motion_nodes.errors import InvalidDescription
@@ -305,3 +311,90 @@ def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
 def test_text_is_called_what_the_caller_calls_it() -> None:
     with pytest.raises(InvalidDescription):
         read_urdf("<a/>", "robot_description")
+
+
+@pytest.fixture
+def mesh(tmp_path: Path) -> Path:
+    file = tmp_path / "my_robot" / "meshes" / "arm link.stl"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"solid")
+    return file
+
+
+def test_absolute_relative_and_file_names(mesh: Path) -> None:
+    folder = mesh.parent.parent
+    assert resolve_mesh("meshes/arm link.stl", folder) == mesh
+    assert resolve_mesh(str(mesh), Path("/")) == mesh
+    assert resolve_mesh(mesh.as_uri(), Path("/")) == mesh
+    assert "%20" in mesh.as_uri()
+
+
+def test_a_package_is_a_folder_above_or_stands_on_the_ament_path(
+    mesh: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AMENT_PREFIX_PATH", raising=False)
+    name = "package://my_robot/meshes/arm link.stl"
+    assert resolve_mesh(name, tmp_path / "my_robot" / "urdf") == mesh
+    installed = tmp_path / "install" / "share" / "other"
+    installed.mkdir(parents=True)
+    (installed / "m.dae").touch()
+    monkeypatch.setenv("AMENT_PREFIX_PATH", os.pathsep.join(("/gone", str(tmp_path / "install"))))
+    assert resolve_mesh("package://other/m.dae", tmp_path) == installed / "m.dae"
+
+
+def test_a_robot_resolves_names_from_its_own_folder() -> None:
+    robot = load_robot("jetbot")
+    assert robot.mesh_path("jetbot.urdf") == robot.directory / "jetbot.urdf"
+    own = robot.mesh_path("package://motion_nodes/robots/jetbot/jetbot.urdf")
+    assert own.samefile(robot.directory / "jetbot.urdf")
+
+
+def test_a_mesh_that_is_nowhere_lists_the_places(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AMENT_PREFIX_PATH", "/opt/one:/opt/two")
+    with pytest.raises(InvalidDescription, check=about("m.stl")) as caught:
+        resolve_mesh("m.stl", tmp_path)
+    assert str(tmp_path / "m.stl") in str(caught.value)
+    with pytest.raises(InvalidDescription):
+        resolve_mesh("package://p/m", tmp_path)
+    monkeypatch.delenv("AMENT_PREFIX_PATH")
+    with pytest.raises(InvalidDescription):
+        resolve_mesh("package://p/m", tmp_path)
+    with pytest.raises(InvalidDescription):
+        resolve_mesh("https://example.org/m.stl", tmp_path)
+
+
+def test_relative_names_become_addresses_for_programs_that_get_the_text_alone(mesh: Path) -> None:
+    folder = mesh.parent.parent
+    urdf = (
+        '<mesh scale="1 1 1" filename="meshes/arm link.stl"/><mesh filename=\'/abs/b.stl\'/>'
+        '<mesh filename="package://p/c.stl"/><link name="meshes/arm link.stl"/>'
+    )
+    found = with_absolute_meshes(urdf, folder)
+    assert found == urdf.replace('filename="meshes/arm link.stl"', f'filename="{mesh.as_uri()}"')
+    assert resolve_mesh(mesh.as_uri(), Path("/")) == mesh
+
+
+def part(robot, name):
+    group = robot.group(name)
+    ends = [link for link in (group.base, group.tip) if link]
+    text = group_urdf(robot.urdf, robot.tree, group.name, group.joints, ends)
+    return group, read_urdf(text, "part")
+
+
+@pytest.mark.parametrize("name", ["franka", "ur10e", "xarm7"])
+def test_the_part_of_an_arm_has_its_kinematics(name):
+    robot = load_robot(name)
+    group, tree = part(robot, "arm")
+    assert tree.name == group.name
+    rng, whole = np.random.default_rng(1), Kinematics(robot.tree, group.joints, base=group.base)
+    own = Kinematics(tree, group.joints, base=group.base)
+    q = rng.uniform(group.limits.lower, group.limits.upper)
+    assert np.allclose(own.pose(q, group.tip), whole.pose(q, group.tip))
+
+
+def test_a_group_without_a_chain_has_the_links_of_its_joints():
+    robot = load_robot("franka")
+    _, tree = part(robot, "hand")
+    assert {"panda_hand", "panda_leftfinger", "panda_rightfinger"} == set(tree.links)

@@ -107,11 +107,6 @@ def drive(angle: float = 0.0, speed: float = 0.0, rate: float = 0.0, acceleratio
     )
 
 
-def measured_angle(car: SimpleNamespace) -> str:
-    """Return the measured steering angle [rad], as diagnostics print it."""
-    return str(values_of(car.client.diagnostics(NODE))["steering angle measured [rad]"])
-
-
 def warnings(car: SimpleNamespace) -> tuple[int, str]:
     """Return the number of warnings in the diagnostics, and the newest."""
     values = values_of(car.client.diagnostics(NODE))
@@ -127,12 +122,6 @@ def until_refused(car: SimpleNamespace, send: Callable[[], None], word: str) -> 
         return count > before and word in text
 
     car.client.repeat(send, refused, f"a warning with '{word}'")
-
-
-def place(message: Odometry) -> tuple[float, float, float]:
-    """Return x, y and yaw."""
-    position, turn = message.pose.pose.position, message.pose.pose.orientation
-    return position.x, position.y, 2.0 * math.atan2(turn.z, turn.w)
 
 
 def wheels_of(message: JointState) -> np.ndarray:
@@ -180,7 +169,9 @@ def steers(one: SimpleNamespace, angle: float) -> Any:
 
 
 def test_what_is_commanded(car):
-    send = lambda: car.stamped.publish(TwistStamped(twist=twist(0.5, 0.4)))  # noqa: E731
+    def send():
+        return car.stamped.publish(TwistStamped(twist=twist(0.5, 0.4)))
+
     car.client.repeat(send, drives(car, 0.5, 0.4), "wheels and steering of the twist")
     message = car.commands.newest
     assert list(message.name) == [*FRONT, *REAR, *STEERING]
@@ -218,52 +209,6 @@ def test_rear_steering_turns_to_the_side_that_was_asked_for(cell):
     )
 
 
-def test_rear_steering_angles_as_isaac_sim_has_them(cell):
-    one, rolling = cell["isaac"], cell["back"].base.geometry
-    assert one.client.get_parameter(one.node, "rear_steering_angles") == "isaac"
-    one.client.repeat(
-        lambda: one.usual.publish(TwistStamped(twist=twist(0.5, 0.4))),
-        drives(one, 0.5, 0.4),
-        "wheels and steering of the twist",
-    )
-    left, right = steering_of(one.commands.newest)
-    assert (right, left) == pytest.approx(rolling.wheel_angles(0.4 / 0.5), abs=1e-6)
-    assert right < left < 0.0
-    one.client.repeat(
-        lambda: one.usual.publish(TwistStamped(twist=twist(0.5, 0.4))),
-        lambda: math.isclose(one.odom.newest.twist.twist.angular.z, 0.4, abs_tol=0.02),
-        "odometry to report the commanded yaw rate",
-    )
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", ["car", "back"])
-def test_odometry_on_curves_forward_and_backward_is_where_the_car_is(cell, name):
-    one = cell[name]
-    # Joint states lost under load cost accuracy while the steering moves fast.
-    assert one.client.set_parameters(one.node, max_steering_velocity=1.0).successful
-    stand(one)
-    one.client.wait(lambda: one.odom and one.truth, "odometry and truth")
-    for vx, wz in ((0.8, 0.9), (-0.6, 0.7), (1.0, -2.0)):
-        start = place(one.truth.newest)
-        one.client.repeat(
-            lambda v=vx, w=wz: one.stamped.publish(TwistStamped(twist=twist(v, w))),
-            lambda s=start: math.dist(place(one.truth.newest)[:2], s[:2]) > 0.4,
-            "0.4 m of way",
-        )
-    stand(one)
-    one.client.spin(0.3)
-
-    def off() -> tuple[float, ...]:
-        (x, y, yaw), truth = place(one.odom.newest), place(one.truth.newest)
-        return x - truth[0], y - truth[1], math.remainder(yaw - truth[2], math.tau)
-
-    # Odometry may be late.
-    within = np.array((0.02, 0.02, 0.04))
-    one.client.wait(lambda: np.all(np.abs(off()) <= within), "odometry where the car is")
-    assert one.client.set_parameters(one.node, max_steering_velocity=0.0).successful
-
-
 def test_steering_angle_and_speed(car):
     for speed in (0.6, -0.6):
         yaw_rate = speed * math.tan(0.3) / WHEELBASE
@@ -288,51 +233,6 @@ def test_steering_while_the_car_stands(car):
         return all(values[name] == "-0.25" for name in names)
 
     car.client.wait(told, "the steering's angle in diagnostics")
-
-
-@pytest.mark.long
-def test_ramps_of_a_drive_command(car):
-    car.client.repeat(lambda: car.drive.publish(drive()), steers(car, 0.0), "straight ahead")
-    car.commands.clear()
-    car.client.repeat(
-        lambda: car.drive.publish(drive(0.3, 0.5, rate=0.4, acceleration=0.5)),
-        drives(car, 0.5, 0.5 * math.tan(0.3) / WHEELBASE),
-        "speed and angle at the end of their ramps",
-    )
-    messages = [m for m in car.commands.messages if wheels_of(m).any()]
-    times = np.array([m.header.stamp.sec + 1e-9 * m.header.stamp.nanosec for m in messages])
-    angles = np.array([car.base.steering_angle(steering_of(m)) for m in messages])
-    speeds = np.array(
-        [car.base.twist_from_wheels(wheels_of(m), steering_of(m)).vx for m in messages]
-    )
-    # A busy machine may interrupt the commands, and with them the ramps.
-    for values, end, rate in ((speeds, 0.5, 0.5), (angles, 0.3, 0.4)):
-        rates = np.diff(values) / np.diff(times)
-        ramp = rates[(rates > 1e-3) & (values[1:] < 0.99 * end)]
-        assert len(ramp) > 20
-        assert np.median(ramp) == pytest.approx(rate, rel=0.01)
-        assert ramp.max() < 1.01 * rate
-
-
-def test_accelerations_continue_from_the_measured_velocity(car):
-    assert car.client.set_parameters(NODE, use_acceleration=True).successful
-    try:
-        for rise, end in ((0.6, 0.4), (-0.6, -0.2)):
-            begin = len(car.commands.messages)
-            car.client.repeat(
-                lambda rise=rise: car.drive.publish(drive(0.0, 9.0, acceleration=rise)),
-                lambda rise=rise, end=end: (
-                    (car.odom.newest.twist.twist.linear.x - end) * rise > 0.0
-                ),
-                "a velocity",
-            )
-            messages = [m for m in car.commands.messages[begin:] if wheels_of(m).any()]
-            times = [m.header.stamp.sec + 1e-9 * m.header.stamp.nanosec for m in messages]
-            speeds = [car.base.twist_from_wheels(wheels_of(m), steering_of(m)).vx for m in messages]
-            rates = np.diff(speeds) / np.diff(times)
-            assert np.median(rates) == pytest.approx(rise, abs=0.02)
-    finally:
-        assert car.client.set_parameters(NODE, use_acceleration=False).successful
 
 
 def test_twists_may_carry_the_steering_angle(car):
@@ -371,52 +271,6 @@ def test_what_cannot_be_driven_is_told(car, send, words):
     assert abs(steering_of(car.commands.newest)).max() <= 0.6 + 1e-9
 
 
-def test_a_slow_steering_slows_the_car_down(car):
-    """The simulated steering follows at 8 rad/s; max_steering_velocity is 0.5 rad/s here."""
-    changes = {"max_steering_velocity": 0.5, "reduce_wheel_speed_until_steering_reached": True}
-    car.client.repeat(lambda: car.drive.publish(drive(-0.4)), steers(car, -0.4), "-0.4 rad")
-    car.client.wait(lambda: measured_angle(car) == "-0.4", "the steering at -0.4 rad")
-    assert car.client.set_parameters(NODE, **changes).successful
-    try:
-        car.commands.clear()
-        car.client.repeat(
-            lambda: car.drive.publish(drive(0.4, 0.5)),
-            drives(car, 0.5, 0.5 * math.tan(0.4) / WHEELBASE),
-            "full speed at the end",
-        )
-        angles = [car.base.steering_angle(steering_of(m)) for m in car.commands.messages]
-        speeds = [np.abs(wheels_of(m)).max() for m in car.commands.messages]
-        early = [v for a, v in zip(angles, speeds, strict=True) if -0.39 < a < -0.15]
-        late = [v for a, v in zip(angles, speeds, strict=True) if 0.05 < a < 0.35]
-        assert len(early) > 10
-        assert not any(early)
-        assert any(0.0 < v < 0.9 * speeds[-1] for v in late)
-    finally:
-        free = {"max_steering_velocity": 0.0, "reduce_wheel_speed_until_steering_reached": False}
-        assert car.client.set_parameters(NODE, **free).successful
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "command",
-    [
-        twist(math.nan, 0.0), twist(0.3, math.inf), twist(2e3, 0.0), twist(0.3, -2e3),
-        drive(math.nan, 0.3), drive(0.1, math.inf), drive(0.1, 0.3, rate=math.nan),
-        drive(0.1, 0.3, acceleration=-math.inf), drive(0.1, 2e3),
-    ],
-    ids=str,
-)  # fmt: skip
-def test_bad_commands_move_nothing(car, command):
-    publisher = car.plain if isinstance(command, Twist) else car.drive
-    before = steering_of(car.commands.newest)
-    car.commands.clear()
-    until_refused(car, lambda: publisher.publish(command), "ignored")
-    car.client.wait(lambda: len(car.commands) > 30, "commands")
-    for message in car.commands.messages:
-        assert not any(wheels_of(message))
-        np.testing.assert_array_equal(steering_of(message), before)
-
-
 def test_a_stale_drive_command_is_refused(car):
     message = drive(0.2, 0.5)
     message.header.stamp.nanosec = 1
@@ -424,16 +278,6 @@ def test_a_stale_drive_command_is_refused(car):
     until_refused(car, lambda: car.drive.publish(message), "stamp")
     car.client.wait(lambda: len(car.commands) > 30, "commands")
     assert not any(any(wheels_of(m)) for m in car.commands.messages)
-
-
-def test_silence_stops_the_car_on_its_curve(car):
-    car.client.repeat(
-        lambda: car.drive.publish(drive(0.3, 0.6)),
-        drives(car, 0.6, 0.6 * math.tan(0.3) / WHEELBASE),
-        "driving",
-    )
-    stand(car)
-    assert steers(car, 0.3)()
 
 
 @pytest.mark.parametrize(
@@ -455,22 +299,6 @@ def test_bad_parameters_change_nothing(car, parameters, words):
     car.client.repeat(
         lambda: car.plain.publish(twist(0.4, 0.3)), drives(car, 0.4, 0.3), "driving as before"
     )
-
-
-def test_geometry_may_be_changed_while_it_runs(car):
-    assert car.client.set_parameters(NODE, wheelbase=2 * WHEELBASE).successful
-    try:
-        car.client.repeat(
-            lambda: car.plain.publish(twist(0.5, 0.3)),
-            lambda: math.isclose(
-                max(steering_of(car.commands.newest)),
-                math.atan(0.6 * 2 * WHEELBASE / (1 - 0.6 * 0.12)),
-                abs_tol=1e-6,
-            ),
-            "steering of a longer car",
-        )
-    finally:
-        assert car.client.set_parameters(NODE, wheelbase=WHEELBASE).successful
 
 
 @pytest.mark.parametrize(

@@ -86,14 +86,6 @@ def carried_out(arm: JointClient, seconds: float = 1.0) -> None:
 
 
 @pytest.mark.long
-def test_a_policy_that_comes_to_rest_leaves_a_trajectory_alone(policy):
-    set_out(policy)
-    assert policy.trigger(f"{POLICY}/clear_target").success
-    carried_out(policy.arm)
-    policy.wait_for("idle")
-
-
-@pytest.mark.long
 def test_a_policy_that_follows_a_target_lets_a_trajectory_have_the_joints(policy):
     set_out(policy)
     carried_out(policy.arm)
@@ -123,20 +115,6 @@ def test_a_target_that_is_cleared_at_once_is_not_followed(policy):
     policy.client.spin(0.4)
     assert policy.arm.away(rested) < 1e-3
     policy.wait_for("idle")
-
-
-@pytest.mark.long
-@begun_anew_after_pauses
-def test_servo_that_is_streamed_on_waits_for_a_pause(policy):
-    twist = policy.twist(linear_x=0.1, frame="panda_link0")
-    with streamed(policy.client, twist, pause=INPUT_PAUSE):
-        policy.wait_for("following")
-        policy.arm.moving(above=0.05)  # its motion begins after the status says so
-        status, result = policy.arm.follow(smooth(GOAL, 1.0)).result()
-        assert status == SUCCEEDED, result.error_string
-    policy.client.spin(0.6)
-    with streamed(policy.client, twist, pause=INPUT_PAUSE):
-        policy.wait_for("following")
 
 
 def test_a_policy_that_is_deactivated_takes_nothing_back(policy):
@@ -169,19 +147,6 @@ def test_a_reset_of_the_controller_stops_a_policy(policy):
     rested = policy.arm.rest()
     policy.client.spin(0.4)
     assert policy.arm.away(rested) < 1e-3
-
-
-@pytest.mark.long
-@begun_anew_after_pauses
-def test_a_trajectory_preempts_a_stream_which_counts_after_a_pause(policy):
-    arm, send = policy.arm, reference(policy.arm, {J1: -0.4})
-    with streamed(arm.client, send):
-        arm.moving(joints=[J1])
-        carried_out(arm)
-        arm.wait_for_warning("are dropped until it pauses")
-    arm.client.spin(0.3)
-    send()
-    arm.arrives({J1: -0.4})
 
 
 @begun_anew_after_pauses

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from joint_client import CONTROLLER, FRANKA, HOME, JointClient
+from joint_client import CONTROLLER, FRANKA
 from ros_client import BEST_EFFORT, RosClient, values_of
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Empty, Float64MultiArray, Int32MultiArray, String
@@ -141,26 +141,6 @@ def test_each_input_changes_what_it_says_and_nothing_else(graph):
     assert graph.sent() == before + 1
 
 
-def test_nan_entries_are_skipped(graph):
-    graph.give(joint_indices=[0, 3], position_command=[NO, -2.0])
-    assert close(graph.execute(), panda_joint4=(-2.0, NO, NO))
-    graph.give(position_command=[NO, NO])
-    assert graph.sends_nothing()
-
-
-def test_all_or_nothing(graph):
-    graph.give(joint_indices=[0, 1], position_command=[0.1, 0.1], velocity_command=[0.1])
-    graph.refused("1 velocities given for 2 joints")
-    graph.give(velocity_command=[], joint_names=["panda_joint_1", "panda_joint2"])
-    graph.refused("Did you mean 'panda_joint1'")
-    graph.give(joint_names=[], joint_indices=[0, 9])
-    graph.refused("joint index 9 is not allowed")
-    graph.give(joint_indices=[0, 1], robot_path="/car")
-    graph.refused("robot_path '/car' is not a known robot")
-    graph.give(robot_path="/left")
-    assert close(graph.execute(), panda_joint1=(0.1, NO, NO), panda_joint2=(0.1, NO, NO))
-
-
 def test_a_stop_and_a_reset_clear_the_inputs(graph):
     graph.give(joint_indices=[0], position_command=[0.1])
     assert graph.client.change_state(GRAPH, "deactivate")
@@ -193,23 +173,3 @@ def test_parameters_are_inputs_too(graph):
         assert client.set_parameters(
             GRAPH, position_command=[NO], velocity_command=[NO], joint_indices=[0]
         ).successful
-
-
-def test_it_moves_an_arm(suite: Any, client: RosClient) -> None:
-    suite.node("mock_sim", robots=["franka"])
-    suite.node("articulation_controller", robot="franka", use_sim_time=True)
-    suite.node("articulation_graph", name="graph", robots=["franka"], use_sim_time=True)
-    arm = JointClient(client)
-    arm.wait_for()
-    command = client.publisher(Float64MultiArray, "/graph/position_command")
-    indices = client.publisher(Int32MultiArray, "/graph/joint_indices")
-    execute = client.publisher(Empty, "/graph/exec_in")
-
-    def send() -> None:
-        indices.publish(Int32MultiArray(data=[0]))
-        command.publish(Float64MultiArray(data=[0.3]))
-        execute.publish(Empty())
-
-    goal = {**HOME, JOINTS[0]: 0.3}
-    client.repeat(send, lambda: arm.away(goal) < 1e-6, "joint 0 alone at its goal", rate=5.0)
-    arm.close()

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped
-from long_params import shortened
 from nav_msgs.msg import Path
 from navigation_client import (
     ABORTED,
@@ -89,36 +88,6 @@ def now(cell: SimpleNamespace) -> float:
 
 
 class TestGoals:
-    def test_to_a_pose(self, cell, base, navigator):
-        goal = Pose2(0.6, 0.3, 1.5)
-        call = navigator.go(goal)
-        status, result = call.result(within=30.0)
-        assert (status, result.error_code, result.error_msg) == (SUCCEEDED, Codes.NONE, "")
-        assert base.pose.distance(goal) < NEAR
-        assert abs(base.pose.yaw - goal.yaw) < 0.05
-        cell.client.wait(lambda: base.stands, "the base to stand")
-        feedback = [entry.feedback for entry in call.feedback]
-        times = [f.navigation_time.sec + 1e-9 * f.navigation_time.nanosec for f in feedback]
-        assert (np.diff(times) >= 0.0).all()
-        left = [f.distance_remaining for f in feedback]
-        assert left[0] > 0.5
-        assert left[-1] < 0.05
-        assert feedback[0].current_pose.header.frame_id == "odom"
-        assert pose_of(feedback[-1].current_pose).distance(goal) < 0.05
-        assert all(f.number_of_recoveries == 0 for f in feedback)
-
-    @pytest.mark.long
-    def test_along_a_path(self, cell, base, navigator):
-        h = 0.5 * math.pi
-        call = navigator.follow(path([(0, 0, 0), (0.6, 0, h), (0.6, 0.6, h)]), controller_id="")
-        status, result = call.result(within=40.0)
-        assert (status, result.error_code) == (SUCCEEDED, Codes.NONE)
-        assert base.pose.distance(Pose2(0.6, 0.6, h)) < NEAR
-        left = [entry.feedback.distance_to_goal for entry in call.feedback]
-        assert left[0] == pytest.approx(1.2, abs=0.1)
-        assert (np.diff(left) <= 1e-3).all()
-        assert max(entry.feedback.speed for entry in call.feedback) == pytest.approx(0.5, abs=0.1)
-
     @pytest.mark.long
     def test_from_rviz(self, cell, base):
         cell.goal_pose.publish(stamped((0.4, 0.0, 0.5), stamp=now(cell)))
@@ -143,22 +112,6 @@ class TestGoals:
         cell.client.spin(0.3)
         assert not base.told
 
-    @pytest.mark.long
-    @pytest.mark.parametrize("law", ["stanley", "rear_axle", "FollowPath"])
-    def test_a_client_chooses_the_law(self, base, navigator, law):
-        call = navigator.follow(path([(0, 0, 0), (0.4, 0.05, 0)]), controller_id=law,
-                                goal_checker_id="general_goal_checker")  # fmt: skip
-        assert call.result(within=30.0)[0] == SUCCEEDED
-
-    @pytest.mark.long
-    @pytest.mark.parametrize("approach", shortened(["dubins", "quintic", "turn_then_drive"]))
-    def test_other_approaches(self, cell, base, navigator, approach):
-        assert cell.client.set_parameters(NODE, approach=approach).successful
-        status, result = navigator.go((0.5, 0.3, 0.5)).result(within=40.0)
-        assert cell.client.set_parameters(NODE, approach="straight").successful
-        assert status == SUCCEEDED, result.error_msg
-        assert base.pose.distance(Pose2(0.5, 0.3)) < 0.05
-
 
 class TestEnds:
     def test_cancel_brakes_within_the_limits_first(self, cell, base):
@@ -172,23 +125,6 @@ class TestEnds:
         # Two ticks' worth at 1 m/s^2 and 50 Hz, should one have come late.
         assert np.diff(speeds).min() >= -0.041
         assert len(speeds) > 15
-
-    def test_a_later_goal_preempts_without_a_stop(self, cell, base):
-        first = under_way(cell)
-        second = cell.navigator.go((1.6, 0.1, 0.0))
-        assert second.accepted()
-        status, result = first.result()
-        assert (status, result.error_code) == (ABORTED, Codes.UNKNOWN)
-        assert "preempted by NavigateToPose goal" in result.error_msg
-        assert base.told[-1][1].vx > 0.3
-        assert second.result(within=30.0)[0] == SUCCEEDED
-
-    @pytest.mark.long
-    def test_rviz_preempts_a_clients_goal(self, cell, base):
-        call = under_way(cell)
-        cell.goal_pose.publish(stamped((base.pose.x + 0.6, 0.0, 0.0)))
-        assert call.result()[1].error_msg == "preempted by goal_pose"
-        cell.navigator.wait_for()
 
     def test_a_path_preempts_a_pose_and_can_be_canceled(self, cell, base):
         first = under_way(cell)
@@ -223,18 +159,6 @@ class TestEnds:
         cell.client.wait(lambda: base.stands, "the base to stand")
         assert all(map(math.isfinite, base.told[-1][1]))
         cell.navigator.wait_for_warning("odometry ignored")
-
-    def test_stuck(self, cell, base):
-        change = cell.client.set_parameters
-        assert change(NODE, movement_time_allowance=1.0).successful
-        base.stuck = True
-        try:
-            status, result = cell.navigator.go((1.0, 0.0, 0.0)).result()
-        finally:
-            assert change(NODE, movement_time_allowance=10.0).successful
-        assert (status, result.error_code) == (ABORTED, Codes.FAILED_TO_MAKE_PROGRESS)
-        assert "no progress: less than 0.1 m" in result.error_msg
-        cell.client.wait(lambda: base.stands, "the base to stand")
 
     def test_carried_away_from_its_path(self, cell, base):
         call = cell.navigator.follow(path([(0, 0, 0), (5, 0, 0)]))
@@ -333,14 +257,6 @@ class TestFrames:
                 return
         raise AssertionError("no cancel request was accepted in time")
 
-    @pytest.mark.long
-    def test_a_path_in_the_map(self, cell, base, navigator):
-        base.localize(cell.client, Pose2(-1.0, 0.0, math.pi))
-        message = path([(-1, 0, math.pi), (-1.5, 0, math.pi)], "map")
-        status, result = navigator.follow(message).result(30.0)
-        assert status == SUCCEEDED, result.error_msg
-        assert base.pose.distance(Pose2(0.5, 0.0)) < NEAR
-
 
 @pytest.fixture
 def scanner(cell: SimpleNamespace, base: ScriptedBase) -> Iterator[Scanner]:
@@ -362,20 +278,6 @@ class TestObstacles:
         scanner.until(lambda: base.pose.x > 1.1, "the way to be free")
         assert call.cancel()
         scanner.until(lambda: call.done, "the end")
-
-    @pytest.mark.long
-    def test_it_gives_up_with_the_reason(self, cell, base, scanner):
-        change = cell.client.set_parameters
-        assert change(NODE, obstacles__timeout=1.0, obstacles__blocked_timeout=0.5).successful
-        assert change(NODE, obstacles__sensor_timeout=5.0).successful  # scans may pause
-        call = cell.navigator.go((3.0, 0.0, 0.0))
-        assert call.accepted()
-        scanner.wall = 0.5
-        scanner.until(lambda: call.done, "the end")
-        assert change(NODE, obstacles__timeout=30.0, obstacles__blocked_timeout=5.0).successful
-        status, result = call.result()
-        assert (status, result.error_code) == (ABORTED, Codes.PATIENCE_EXCEEDED), result.error_msg
-        assert all(words in result.error_msg for words in ("in odom", "no way around"))
 
     def test_bad_scans_move_nothing(self, cell, base, scanner):
         """Each is dropped with its reason, and the base waits for a good one."""
@@ -459,17 +361,6 @@ class TestRefusals:
         assert text in result.error_msg
         cell.client.spin(0.1)
         assert not base.told
-
-    def test_a_law_that_there_is_not(self, base, navigator):
-        call = navigator.follow(path([(0, 0, 0), (1, 0, 0)]), controller_id="stanly")
-        status, result = call.result()
-        assert (status, result.error_code) == (ABORTED, Codes.INVALID_CONTROLLER)
-        assert "Did you mean 'stanley'?" in result.error_msg
-
-    def test_a_behavior_tree(self, base, navigator):
-        status, result = navigator.go((1.0, 0.0, 0.0), behavior_tree="mine.xml").result()
-        assert status == ABORTED
-        assert "behavior trees are not supported" in result.error_msg
 
     @pytest.mark.long
     def test_a_bad_goal_leaves_the_one_under_way(self, cell, base):

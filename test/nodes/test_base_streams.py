@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 from control_msgs.msg import SteeringControllerStatus
-from control_msgs.srv import SetOdometry
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import Twist, TwistStamped
 from nav_msgs.msg import Odometry
@@ -19,7 +18,6 @@ from ros_client import RosClient
 from ros_processes import PATIENT, Suite
 from sample_car import FRONT, REAR, STEERING, write_car
 from scripted_wheels import ScriptedWheels
-from tf2_msgs.msg import TFMessage
 
 pytestmark = pytest.mark.long
 
@@ -159,45 +157,6 @@ def test_states_of_another_robot_and_a_missing_wheel(suite, client):
     jetbot.until(lambda: any(jetbot.told), "motion", lambda: send(0.2))
 
 
-def test_wheel_speeds_alone(suite, client):
-    """A driver without encoder angles; odometry integrates speeds."""
-    jetbot = Jetbot(suite, client, position_feedback=False)
-    jetbot.channels = ("velocity",)
-    jetbot.ready()
-    send = jetbot.sender()
-    jetbot.until(lambda: jetbot.odom and jetbot.way > 0.1, "motion", lambda: send(0.3))
-    jetbot.until(jetbot.stands, "the stop")
-    jetbot.keep_on(0.3)
-    true = RADIUS * jetbot.angles[WHEELS[0]]
-    assert jetbot.way == pytest.approx(true, rel=0.1)
-
-
-def test_open_loop_needs_no_wheel_states(suite, client):
-    process = suite.node("differential_base", robot="jetbot", open_loop=True, cmd_vel_timeout=1.0)
-    odom = client.listen(Odometry, f"{BASE}/odom")
-    out = client.listen(TwistStamped, f"{BASE}/cmd_vel_out")
-    publisher = client.publisher(Twist, f"{BASE}/cmd_vel_unstamped")
-    twist = Twist()
-    twist.linear.x = 5.0  # ten times the limit
-    client.repeat(
-        lambda: publisher.publish(twist),
-        lambda: odom and odom.newest.pose.pose.position.x > 0.2,
-        "odometry",
-    )
-    client.wait(
-        lambda: out.newest.twist.linear.x == odom.newest.twist.twist.linear.x == 0.0, "the stop"
-    )
-    client.spin(0.2)
-    assert "joint_states" not in process.output
-    assert odom.newest.twist.twist.linear.x == 0.0
-    assert max(message.twist.linear.x for message in out.messages) == pytest.approx(0.5)
-    steady = [m for m in odom.messages if m.twist.twist.linear.x == pytest.approx(0.5)]
-    times = [m.header.stamp.sec + m.header.stamp.nanosec * 1e-9 for m in steady]
-    way = steady[-1].pose.pose.position.x - steady[0].pose.pose.position.x
-    assert way == pytest.approx(0.5 * (times[-1] - times[0]), abs=1e-6)
-    assert way > 0.05
-
-
 def test_wheels_that_contradict_each_other(suite, client, tmp_path):
     """A car with four driven wheels, one of which spins."""
     suite.node("ackermann_base", robot=str(write_car(tmp_path / "car")))
@@ -219,25 +178,6 @@ def test_wheels_that_contradict_each_other(suite, client, tmp_path):
     assert tuple(state.linear_velocity_command) == (0.0,) * 4
     assert client.set_parameters(node, slip_threshold=0.0).successful
     car.until(lambda: "contradict" not in client.diagnostics(node).message, "silence")
-
-
-def test_errors_grow_with_the_way(suite, client):
-    jetbot = Jetbot(
-        suite,
-        client,
-        position_error_per_metre=0.1,
-        yaw_error_per_metre=0.2,
-        pose_covariance_diagonal=[0.01, 0.01, 1.0, 1.0, 1.0, 0.02],
-    ).ready()
-    send = jetbot.sender()
-    jetbot.until(lambda: jetbot.way > 0.4, "motion", lambda: send(0.5))
-    covariance = jetbot.odom.newest.pose.covariance.reshape(6, 6)
-    x = jetbot.way
-    assert covariance[0, 0] == pytest.approx(0.01 + 0.01 * x, rel=1e-3)
-    assert covariance[5, 5] == pytest.approx(0.02 + 0.04 * x, rel=1e-3)
-    assert covariance[1, 1] > 0.01 + 0.01 * x  # heading error adds lateral error
-    assert covariance[1, 5] == covariance[5, 1] > 0.0
-    assert np.all(np.diag(covariance)[2:5] == 1.0)
 
 
 # ---- one node for all
@@ -321,44 +261,6 @@ def test_two_senders_fight(jetbot):
     )
 
 
-def test_handover_is_not_a_fight(jetbot):
-    teleop, navigation = jetbot.sender(f"{BASE}/cmd_vel"), jetbot.sender(f"{BASE}/reference")
-    jetbot.keep_on(0.5, lambda: teleop(0.1))
-    jetbot.keep_on(0.5, lambda: navigation(0.2))
-    status = jetbot.until_diagnosed(BASE, "driving", lambda: navigation(0.2))
-    assert "conflicting publishers" not in status.message
-    ahead = pytest.approx((0.2 / RADIUS,) * 2)
-    jetbot.until(lambda: jetbot.told == ahead, "the speed", lambda: navigation(0.2))
-
-
-def test_what_a_differential_base_cannot_drive(jetbot):
-    send = jetbot.sender()
-    status = jetbot.until_diagnosed(
-        BASE, "infeasible command: vy 0.1 as 0 m/s", lambda: send(0.2, vy=0.1), level=WARN
-    )
-    assert "driving" in status.message
-    ahead = pytest.approx((0.2 / RADIUS,) * 2)
-    jetbot.until(lambda: jetbot.told == ahead, "the speed", lambda: send(0.2, vy=0.1))
-    # Repeated after 10 s at the earliest, not with each of 50 commands per second.
-    assert 1 <= jetbot.process.output.count("infeasible command") <= 3
-    jetbot.until_diagnosed(BASE, "no command for")
-    assert "infeasible" not in jetbot.client.diagnostics(BASE).message
-
-
-def test_deactivation_stops_and_no_command_outlives_it(jetbot):
-    """What an emergency stop or a speed limit of zero relies on."""
-    send = jetbot.sender()
-    jetbot.until(lambda: jetbot.told[0] > 3.0, "motion", lambda: send(0.2))
-    assert jetbot.client.change_state(BASE, "deactivate")
-    jetbot.client.wait(jetbot.stands, "zero as the last word")
-    for _ in range(5):
-        send(0.2)
-    assert jetbot.client.change_state(BASE, "activate")
-    jetbot.commands.clear()
-    jetbot.until(lambda: len(jetbot.commands) > 10, "commands")
-    assert not any(any(message.velocity) for message in jetbot.commands.messages)
-
-
 def test_a_wheel_lost_under_way(jetbot):
     send = jetbot.sender()
     assert jetbot.client.set_parameters(BASE, state_timeout=1.0).successful
@@ -369,45 +271,3 @@ def test_a_wheel_lost_under_way(jetbot):
     jetbot.without = ()
     jetbot.until(lambda: any(jetbot.told), "motion again", lambda: send(0.2))
     assert jetbot.client.set_parameters(BASE, **USUAL).successful
-
-
-def test_set_odometry(jetbot):
-    client = jetbot.client
-
-    def put(**pose: float) -> SetOdometry.Response:
-        return client.call(SetOdometry, f"{BASE}/set_odometry", SetOdometry.Request(**pose))
-
-    answer = put(x=1.5, y=-2.0, yaw=4.0)
-    assert answer.success, answer.message
-    jetbot.until(lambda: abs(jetbot.place[0] - 1.5) < 1e-9, "the new pose")
-    pose = jetbot.odom.newest.pose.pose
-    assert pose.position.y == -2.0
-    assert 2.0 * math.atan2(pose.orientation.z, pose.orientation.w) == pytest.approx(
-        4.0 - 2.0 * math.pi
-    )
-    answer = put(x=math.nan)
-    assert not answer.success
-    assert "is not finite; odometry is unchanged" in answer.message
-    assert "z, roll and pitch are ignored" in put(x=1.0, z=3.0).message
-    send = jetbot.sender()
-    jetbot.until(lambda: jetbot.place[0] > 1.05, "motion on from there", lambda: send(0.2))
-
-
-def test_rates_and_topics_on_demand(jetbot):
-    client = jetbot.client
-    less = {"publish_rate": 5.0, "publish_limited_velocity": False, "enable_odom_tf": False}
-    assert client.set_parameters(BASE, **less).successful
-    begin = client.node.get_clock().now().nanoseconds * 1e-9
-    tf = client.listen(TFMessage, "/tf")
-
-    def since(heard: Any) -> list[float]:
-        stamps = [m.header.stamp.sec + m.header.stamp.nanosec * 1e-9 for m in heard.messages]
-        return [stamp for stamp in stamps if stamp > begin]
-
-    jetbot.until(lambda: len(since(jetbot.odom)) >= 6, "odometry")
-    assert np.median(np.diff(since(jetbot.odom))) > 0.15
-    assert not tf
-    assert not since(jetbot.out)
-    more = {"publish_rate": 0.0, "publish_limited_velocity": True, "enable_odom_tf": True}
-    assert client.set_parameters(BASE, **more).successful
-    jetbot.until(lambda: tf and jetbot.out and len(jetbot.odom) > 30, "everything")

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""compute_ik_batch and plan_batch: many poses and motions in one request."""
+"""Batches of poses and motions in one request."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from moveit_msgs.msg import (
 from moveit_msgs.srv import ApplyPlanningScene, GetCartesianPath, GetMotionSequence
 from planner_client import Planner, at, box, end_of, state
 
+from motion_nodes.core.ik.problem import IkSettings
+from motion_nodes.core.ik.solvers import DEFAULT
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import from_xyz_rpy
@@ -26,9 +29,10 @@ from motion_nodes.core.robot.tree import Box
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.scene.scene import world_object
 from motion_nodes.core.scene.world import World
-from motion_nodes.ros.messages.moveit_messages import pose_message
+from motion_nodes.nodes.kinematics.ik_batches import CHUNK, IkBatches
+from motion_nodes.nodes.kinematics.ik_chains import IkChains
+from motion_nodes.ros.messages.moveit_messages import RequestRejected, pose_message
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 Codes = MoveItErrorCodes
 FRANKA = load_robot("franka")
 ARM = FRANKA.group("arm").joints
@@ -84,6 +88,8 @@ def poses_of(configurations: np.ndarray) -> list[Pose]:
     return [pose_message(X) for X in KINEMATICS.pose_batch(configurations, TIP)]
 
 
+@pytest.mark.long
+@pytest.mark.timeout(600)
 def test_poses_among_blocks_are_solved_without_collisions(planner):
     wanted = KINEMATICS.pose_batch(Q, TIP)
     planner.client.wait(
@@ -106,19 +112,8 @@ def test_poses_among_blocks_are_solved_without_collisions(planner):
     assert checker.exact.are_free(found).all()
 
 
-def test_poses_without_solution_are_left_empty(planner):
-    far, inside = Pose(), pose_message(from_xyz_rpy((0.5, 0.3, 0.3), (np.pi, 0.0, 0.0)))
-    far.position.x, far.orientation.w = 3.0, 1.0
-    answer = solved(planner, [*poses_of(Q[:2]), far, inside])
-    assert answer.error_code.val == Codes.NO_IK_SOLUTION
-    assert "2 of 4" in answer.error_code.message
-    points = answer.solution.joint_trajectory.points
-    assert [len(point.positions) for point in points] == [7, 7, 0, 0]
-    assert answer.fraction == 0.5
-    answer = solved(planner, [*poses_of(Q[:2]), inside], avoid_collisions=False)
-    assert answer.error_code.val == Codes.SUCCESS
-
-
+@pytest.mark.long
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("fields", [
     {"waypoints": []},
     {"waypoints": [Pose()] * 10_001},
@@ -151,6 +146,8 @@ def goal_of(q: np.ndarray) -> dict[str, float]:
     return dict(zip(ARM, q[:7].tolist(), strict=True))
 
 
+@pytest.mark.long
+@pytest.mark.timeout(600)
 def test_motions_are_planned_independently(planner):
     items = [item(start, goal_of(goal)) for start, goal in zip(Q[:8], Q[8:16], strict=True)]
     answer = batch(planner, items)
@@ -161,16 +158,8 @@ def test_motions_are_planned_independently(planner):
         assert list(first) == pytest.approx(start[:7].tolist(), abs=1e-6)
 
 
-def test_motions_without_a_plan_are_left_empty(planner):
-    beyond = item(Q[0], {"panda_joint1": 9.0})
-    answer = batch(planner, [item(Q[0], goal_of(Q[1])), beyond])
-    assert answer.error_code.val not in (Codes.SUCCESS, Codes.UNDEFINED)
-    assert "item 1" in answer.error_code.message
-    counts = [len(t.joint_trajectory.points) for t in answer.planned_trajectories]
-    assert counts[0] > 1
-    assert counts[1] == 0
-
-
+@pytest.mark.long
+@pytest.mark.timeout(600)
 def test_invalid_batches_of_motions_are_refused(planner):
     blended = item(Q[0], goal_of(Q[1]))
     blended.blend_radius = 0.1
@@ -180,3 +169,64 @@ def test_invalid_batches_of_motions_are_refused(planner):
         assert answer.error_code.val != Codes.SUCCESS
         assert answer.error_code.message
         assert not any(t.joint_trajectory.points for t in answer.planned_trajectories)
+
+
+ARM_IK_BATCHES = FRANKA.group("arm")
+COUNT = 2 * CHUNK + 3
+
+
+@pytest.fixture(scope="module")
+def own():
+    """What the service needs of the node, without ROS."""
+    return SimpleNamespace(
+        robot=FRANKA,
+        kinematics=Kinematics(FRANKA.tree, FRANKA.joint_names, base=FRANKA.base_frame),
+        chains=IkChains(FRANKA, DEFAULT, IkSettings()),
+        checks=SimpleNamespace(wait=lambda: None),
+        frames=SimpleNamespace(is_own=lambda frame: True, pose=lambda frame, q: np.eye(4)),
+        group=lambda name: ARM_IK_BATCHES,
+        settings=IkSettings,
+        state=lambda given, what: FRANKA.home,
+    )
+
+
+def asked(own, out_of_reach: int | None = None):
+    """Return a request for poses of a small circle, one of which may be out of reach."""
+    X = own.kinematics.pose(FRANKA.home, ARM_IK_BATCHES.tip)
+    request = GetCartesianPath.Request(group_name="arm")
+    for k in range(COUNT):
+        pose = pose_message(X)
+        pose.position.y += 0.1 * np.sin(0.1 * k)
+        pose.position.x += 5.0 * (k == out_of_reach)
+        request.waypoints.append(pose)
+    return request
+
+
+def test_all_parts_are_solved_in_order(own):
+    response, missing = GetCartesianPath.Response(), CHUNK + 1
+    with pytest.raises(RequestRejected, match=f"{COUNT - 1} of {COUNT} .* waypoint {missing}: out"):
+        IkBatches(FRANKA).solve(own, asked(own, missing), response, lambda: False)
+    points = response.solution.joint_trajectory.points
+    assert [k for k, point in enumerate(points) if not point.positions] == [missing]
+    assert response.fraction == pytest.approx(1.0 - 1.0 / COUNT)
+    for k, point in enumerate(points):
+        if k != missing:
+            q = FRANKA.home.copy()
+            q[ARM_IK_BATCHES.indices] = point.positions
+            away = own.kinematics.pose(q, ARM_IK_BATCHES.tip) - own.kinematics.pose(
+                FRANKA.home, ARM_IK_BATCHES.tip
+            )
+            assert away[:3, 3] == pytest.approx([0.0, 0.1 * np.sin(0.1 * k), 0.0], abs=1e-3)
+
+
+def test_a_cancelled_request_ends_after_the_current_part(own):
+    response, calls = GetCartesianPath.Response(), []
+
+    def cancelled() -> bool:
+        calls.append(True)
+        return len(calls) > 1
+
+    with pytest.raises(RequestRejected, match=f"cancelled after {CHUNK} of {COUNT}") as raised:
+        IkBatches(FRANKA).solve(own, asked(own), response, cancelled)
+    assert raised.value.code == MoveItErrorCodes.PREEMPTED
+    assert not response.solution.joint_trajectory.points

@@ -20,7 +20,6 @@ from diagnostic_msgs.msg import DiagnosticStatus
 from joint_client import (
     ABORTED,
     ARM,
-    CANCELED,
     CONTROLLER,
     FINGERS,
     FRANKA,
@@ -85,18 +84,6 @@ def arm(cell: JointClient, robot: ScriptedRobot) -> JointClient:
     return cell
 
 
-def test_stopped_on_the_way(arm, robot):
-    robot.blocked[J1] = (-0.1, 0.1)
-    call = arm.follow(smooth({J1: 0.6}, 1.0), path_tolerance=tolerances([J1], 0.15))
-    status, result = call.result()
-    assert (status, result.error_code) == (ABORTED, Codes.PATH_TOLERANCE_VIOLATED)
-    assert f"path tolerance violated: position of joint {J1} is off by" in result.error_string
-    assert "tolerance 0.15" in result.error_string
-    # It gave up on the way, not at its end.
-    arm.rest()
-    assert arm.reference()[J1] < 0.55
-
-
 def test_short_of_the_goal_after_the_goal_time(arm, robot):
     robot.blocked[J1] = (-0.1, 0.1)
     begin = time.monotonic()  # before the goal is sent: its acceptance may be received late
@@ -108,15 +95,6 @@ def test_short_of_the_goal_after_the_goal_time(arm, robot):
         "tolerance 0.01"
     )
     assert time.monotonic() - begin > 0.8
-
-
-def test_no_goal_tolerance_succeeds_at_the_end(arm, robot):
-    robot.blocked[J1] = (-0.1, 0.1)
-    call = arm.follow(
-        smooth({J1: 0.3}, 0.4), goal_tolerance=tolerances([J1], -1.0, -1.0), path_tolerance=ANY
-    )
-    assert call.result()[0] == SUCCEEDED
-    arm.arrives({J1: 0.1}, within=1e-6)
 
 
 def test_no_goal_time_waits_as_long_as_it_takes(arm, robot):
@@ -141,34 +119,6 @@ def test_no_goal_time_waits_as_long_as_it_takes(arm, robot):
         assert arm.client.set_parameters(CONTROLLER, constraints__goal_time=5.0).successful
 
 
-@pytest.mark.long
-def test_constraints_of_one_joint(arm, robot):
-    """As in ros2_controllers: constraints.<joint>.trajectory and .goal, 0 for none."""
-    robot.blocked[J1] = (-0.1, 0.1)
-    set_parameters = arm.client.set_parameters
-    path, goal = f"constraints.{J1}.trajectory", f"constraints.{J1}.goal"
-    other = f"constraints.{ARM[1]}.goal"
-    try:
-        assert set_parameters(CONTROLLER, **{path: 0.15, other: 0.001}).successful
-        status, result = arm.follow(smooth({J1: 0.6}, 1.0)).result()
-        assert (status, result.error_code) == (ABORTED, Codes.PATH_TOLERANCE_VIOLATED)
-        assert "tolerance 0.15" in result.error_string
-        arm.rest()
-        assert set_parameters(CONTROLLER, **{path: 0.0, goal: 0.0}).successful
-        status, result = arm.follow(smooth({J1: 0.5}, 0.5)).result()
-        assert status == SUCCEEDED, "0 is no tolerance"
-        assert set_parameters(CONTROLLER, **{goal: 0.05}).successful
-        status, result = arm.follow(
-            smooth({J1: 0.4}, 0.5), goal_time_tolerance=duration(0.2)
-        ).result()
-        assert (status, result.error_code) == (ABORTED, Codes.GOAL_TOLERANCE_VIOLATED)
-        assert "tolerance 0.05" in result.error_string
-        assert not set_parameters(CONTROLLER, **{goal: -0.1}).successful
-    finally:
-        unset = dict.fromkeys((path, goal, other), np.nan)
-        assert set_parameters(CONTROLLER, **unset).successful
-
-
 def test_a_blocked_joint_stops_a_trajectory_by_default(arm, robot, process):
     """Joint, error and place are named; the reference returns to the measured position."""
     robot.blocked[J1] = (-0.1, 0.1)
@@ -181,7 +131,10 @@ def test_a_blocked_joint_stops_a_trajectory_by_default(arm, robot, process):
     # A compiler loaded in the tick would delay the controller by a second.
     assert "numba" not in Path(f"/proc/{process.pid}/maps").read_text()
     arm.client.wait_for_diagnosis(CONTROLLER, f"blocked: joint {J1}")
-    contact = lambda: {v.key: v.value for v in statuses.newest.values}.get(CONTACT, "")  # noqa: E731
+
+    def contact():
+        return {v.key: v.value for v in statuses.newest.values}.get(CONTACT, "")
+
     arm.client.wait(
         lambda: statuses and contact() == result.error_string, "the contact in ~/status"
     )
@@ -317,28 +270,6 @@ def parallel(arm: JointClient, names: list[str], positions: list[float]) -> Call
     return arm.send(goal, ParallelGripperCommand, f"/{PARALLEL_NAME}")
 
 
-@pytest.mark.long
-def test_a_gripper_that_closes_on_something_holds_it(arm, robot):
-    robot.blocked = dict.fromkeys(FINGERS, OBJECT)
-    status, result = grip(arm, 0.0).result()
-    assert (status, result.stalled, result.reached_goal) == (SUCCEEDED, True, False)
-    assert result.position == pytest.approx(OBJECT[0], abs=1e-6)
-    # It goes on pushing.
-    arm.client.wait(lambda: arm.reference()[FINGERS[0]] < 1e-9, "the reference at the goal")
-    robot.blocked.clear()
-    status, result = grip(arm, 0.04).result()
-    assert (status, result.stalled, result.reached_goal) == (SUCCEEDED, False, True), (
-        arm.last_warning()
-    )
-
-
-def test_one_finger_stopped_is_a_stall_too(arm, robot):
-    robot.blocked = {FINGERS[1]: OBJECT}
-    status, result = grip(arm, 0.0).result()
-    assert (status, result.stalled, result.reached_goal) == (SUCCEEDED, True, False)
-    assert result.position == pytest.approx(OBJECT[0], abs=1e-6)
-
-
 def test_the_parallel_gripper_stalls(arm, robot):
     robot.blocked = dict.fromkeys(FINGERS, OBJECT)
     status, result = parallel(arm, [FINGERS[0]], [0.0]).result()
@@ -384,18 +315,6 @@ def slow_fingers(arm: JointClient) -> Iterator[None]:
         assert set_parameters(CONTROLLER, max_velocity=list(own.values())).successful
 
 
-def test_a_canceled_grip_stands(arm):
-    with slow_fingers(arm):
-        call = grip(arm, 0.0)
-        assert call.accepted()
-        arm.moving(0.01, FINGERS)
-        assert call.cancel()
-        status, result = call.result()
-    assert (status, result.stalled, result.reached_goal) == (CANCELED, False, False)
-    rested = arm.rest()
-    assert 0.005 < rested[FINGERS[0]] < 0.0399
-
-
 @pytest.mark.parametrize(
     ("position", "text"),
     [
@@ -432,17 +351,6 @@ def test_what_a_parallel_gripper_is_asked(arm, names, positions, text):
 
 
 @pytest.mark.long
-def test_arm_and_gripper_do_not_disturb_each_other(arm):
-    move = arm.follow(smooth({J1: 0.4}, 1.8))
-    assert move.accepted()
-    arm.moving(0.1, [J1])
-    assert grip(arm, 0.03).result()[0] == SUCCEEDED
-    assert not move.done
-    assert move.result()[0] == SUCCEEDED
-    assert arm.away({J1: 0.4} | dict.fromkeys(FINGERS, 0.03)) < 0.011
-
-
-@pytest.mark.long
 def test_late_states_are_no_stall(arm, robot):
     """Of the gripper; the stall timeout is 0.3 s."""
     usual = arm.client.get_parameter(CONTROLLER, "state_timeout")
@@ -461,20 +369,6 @@ def test_late_states_are_no_stall(arm, robot):
         assert arm.client.set_parameters(CONTROLLER, state_timeout=usual).successful
 
 
-@pytest.mark.long
-def test_a_stall_fails_where_that_is_wished(arm, robot):
-    client = arm.client
-    robot.blocked = dict.fromkeys(FINGERS, OBJECT)
-    for changed in ({"gripper__allow_stalling": False}, {"gripper__stall_timeout": 0.8}):
-        assert client.set_parameters(CONTROLLER, **changed).successful
-    begin = time.monotonic()
-    status, result = grip(arm, 0.0).result()
-    assert (status, result.stalled, result.reached_goal) == (ABORTED, True, False)
-    assert time.monotonic() - begin > 0.8
-    back = {"gripper__allow_stalling": True, "gripper__stall_timeout": 0.3}
-    assert client.set_parameters(CONTROLLER, **back).successful
-
-
 def test_deactivated_during_a_grip(arm):
     with slow_fingers(arm):
         call = grip(arm, 0.0)
@@ -486,16 +380,6 @@ def test_deactivated_during_a_grip(arm):
         assert arm.client.change_state(CONTROLLER, "activate")
         arm.wait_for()
     assert grip(arm, 0.03).result()[0] == SUCCEEDED
-
-
-@pytest.mark.long
-def test_many_grips_at_once(arm):
-    calls = [grip(arm, 0.02 + 0.001 * i) for i in range(12)]
-    statuses = [call.result()[0] for call in calls]
-    assert statuses.count(SUCCEEDED) >= 1
-    assert set(statuses) <= {SUCCEEDED, ABORTED}
-    arm.rest()
-    assert arm.follow(smooth({FINGERS[0]: 0.04}, 0.6)).result()[0] == SUCCEEDED
 
 
 def test_gripper_joints_in_a_trajectory_preempt_a_grip(arm, robot):

@@ -11,10 +11,9 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
 import pytest
-from joint_client import ABORTED, CONTROLLER, SUCCEEDED, JointClient, duration, trajectory
-from moveit_msgs.msg import Constraints, JointConstraint, MoveItErrorCodes
+from joint_client import CONTROLLER, SUCCEEDED, JointClient, duration, trajectory
+from moveit_msgs.msg import MoveItErrorCodes
 from moveit_msgs.srv import GetPositionFK, GetPositionIK, GetStateValidity
 from planner_client import Planner, at, state
 from ros_client import RosClient
@@ -109,17 +108,6 @@ def settle(arm: JointClient, robot: ScriptedRobot) -> None:
     arm.client.wait(stands, "the robot to stand")
 
 
-def go(arm: JointClient, robot: ScriptedRobot, goal: Mapping[str, float]) -> None:
-    """Move to positions of the driver, and wait until they are reached."""
-    away = max(abs(robot.q[name] - value) for name, value in goal.items())
-    message = trajectory(
-        tuple(goal), [[robot.q[n] for n in goal], list(goal.values())], [0.0, 1.0 + away]
-    )
-    status, result = arm.follow(message).result(within=60.0)
-    assert status == SUCCEEDED, result.error_string
-    arm.rest()
-
-
 def way(robot: ScriptedRobot, before: float) -> float:
     """Return how far pan has turned."""
     return robot.q["pan"] - before
@@ -135,15 +123,6 @@ def points(*rows: tuple[float, Mapping[str, float]]) -> Any:
     """Return a trajectory through positions at times [s]."""
     names = tuple(rows[0][1])
     return trajectory(names, [[row[n] for n in names] for _, row in rows], [t for t, _ in rows])
-
-
-@pytest.mark.long
-def test_a_trajectory_turns_the_short_way_across_the_wrap(arm, robot):
-    go(arm, robot, {"pan": robot.q["pan"] - math.remainder(robot.q["pan"] - 3.1832, math.tau)})
-    before = robot.q["pan"]
-    carried_out(arm.follow(points((2.0, {"pan": -2.9}))))
-    settle(arm, robot)
-    assert way(robot, before) == pytest.approx(0.2, abs=1e-3)
 
 
 @pytest.mark.parametrize("turns", [-1, 2])
@@ -165,14 +144,6 @@ def test_trajectories_a_turn_away_are_shifted(arm, planner, robot, turns):
     assert robot.q["pan"] - here["pan"] == pytest.approx(0.25, abs=1e-3)
 
 
-@pytest.mark.long
-def test_a_trajectory_keeps_its_own_turn(arm, robot):
-    before = robot.q["pan"]
-    carried_out(arm.follow(points((0.0, {"pan": before}), (4.0, {"pan": before + math.tau}))))
-    settle(arm, robot)
-    assert way(robot, before) == pytest.approx(math.tau, abs=1e-3)
-
-
 def test_plans_from_a_state_and_to_a_goal_a_turn_away(arm, planner, robot):
     here = {name: robot.q[name] for name in ARM}
     start = state({**here, "pan": here["pan"] - math.tau})
@@ -180,14 +151,6 @@ def test_plans_from_a_state_and_to_a_goal_a_turn_away(arm, planner, robot):
     carried_out(call)
     settle(arm, robot)
     assert robot.q["pan"] - here["pan"] == pytest.approx(0.2, abs=2e-3)
-
-
-def test_a_start_elsewhere_is_refused_and_nothing_moves(arm, planner, robot):
-    here = {name: robot.q[name] for name in ARM}
-    for off in ({"pan": here["pan"] + math.tau + 0.5}, {"tilt": here["tilt"] + math.tau}):
-        status, result = planner.move(here, start_state=state({**here, **off})).result()
-        assert (status, result.error_code.val) == (ABORTED, Codes.START_STATE_INVALID)
-    assert {name: robot.q[name] for name in ARM} == pytest.approx(here, abs=1e-6)
 
 
 def test_state_validity_and_inverse_kinematics_compare_modulo_a_turn(arm, planner, robot):
@@ -241,22 +204,6 @@ def test_a_posture_and_a_stream_a_turn_away_are_reached_the_short_way(arm, robot
         assert max(seen) < before["pan"] + 0.4
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("excess", [2.65e-6, 9e-5])
-def test_goals_at_a_limit_by_rounding_are_at_the_limit(arm, planner, robot, excess):
-    here = {name: robot.q[name] for name in ARM}
-    carried_out(planner.move(at({**here, "tilt": 0.6, "elbow": -0.4}, 0.0)))
-    arm.rest()
-    call = arm.follow(points((3.0, {"tilt": 1.5 + excess})))
-    carried_out(call)
-    assert robot.q["tilt"] == 1.5
-    arm.rest()
-    carried_out(planner.move(at({**here, "tilt": -1.5 - excess, "elbow": 0.2}, 0.0)))
-    assert robot.q["tilt"] == pytest.approx(-1.5, abs=1e-6)
-    assert robot.q["tilt"] >= -1.5
-    go(arm, robot, {"tilt": 0.3, "elbow": 0.5})
-
-
 @pytest.mark.parametrize("excess", [2.65e-6, 9e-5])
 def test_seeds_and_constraints_at_a_limit_by_rounding_are_at_the_limit(arm, planner, robot, excess):
     client, q = arm.client, {"pan": 0.4, "tilt": 1.5, "elbow": -0.5, "roll": 0.1}
@@ -281,38 +228,6 @@ def test_seeds_and_constraints_at_a_limit_by_rounding_are_at_the_limit(arm, plan
         )
         answer = client.call(GetStateValidity, "/check_state_validity", request)
         assert answer.valid is valid, answer
-
-
-def test_nan_among_other_joints_moves_nothing(arm, planner, robot):
-    here = {name: robot.q[name] for name in ARM}
-    bad = {**here, "pan": here["pan"] - math.tau + 0.3, "tilt": math.nan}
-    status, _ = arm.follow(points((1.0, bad))).result()
-    assert status == ABORTED
-    assert planner.refused(bad)[0] == Codes.INVALID_GOAL_CONSTRAINTS
-    assert {name: robot.q[name] for name in ARM} == pytest.approx(here, abs=1e-6)
-
-
-@pytest.mark.long
-def test_a_path_constraint_is_the_band_around_the_joint(arm, planner, robot):
-    go(arm, robot, {"pan": robot.q["pan"] - math.remainder(robot.q["pan"] - 3.1832, math.tau)})
-    here = {name: robot.q[name] for name in ARM}
-    band = Constraints(
-        joint_constraints=[
-            JointConstraint(
-                joint_name="pan",
-                position=math.pi,
-                tolerance_above=0.5,
-                tolerance_below=0.5,
-                weight=1.0,
-            )
-        ]
-    )
-    answer = planner.plan({**here, "pan": -2.9}, path_constraints=band)
-    assert answer.error_code.val == Codes.SUCCESS, answer.error_code.message
-    path = np.array([p.positions for p in answer.trajectory.joint_trajectory.points])
-    pan = path[:, list(answer.trajectory.joint_trajectory.joint_names).index("pan")]
-    assert pan[-1] - pan[0] == pytest.approx(0.2, abs=2e-3)
-    assert np.ptp(pan) < 0.21
 
 
 def test_a_wrapped_state_of_a_joint_with_limits_is_a_fault(arm, robot):

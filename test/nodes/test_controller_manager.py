@@ -17,20 +17,13 @@ from controller_manager_msgs.srv import (
     CleanupController,
     ConfigureController,
     ListControllers,
-    ListControllerTypes,
-    ListHardwareComponents,
-    ListHardwareInterfaces,
     LoadController,
-    ReloadControllerLibraries,
     SetHardwareComponentState,
     SwitchController,
-    UnloadController,
 )
-from joint_client import FRANKA, HOME, JointClient, trajectory
+from joint_client import FRANKA
 from lifecycle_msgs.msg import State
-from ros_client import LATCHED, RELIABLE, RosClient, values_of
-from std_msgs.msg import String
-from trajectory_msgs.msg import JointTrajectory
+from ros_client import RosClient, values_of
 
 from motion_nodes.bringup.node_specs import ALONE
 from motion_nodes.core.robot.loader import load_robot
@@ -42,15 +35,6 @@ JOINTS = list(FRANKA.joint_names)
 ARM, BASE = "/arm", "/base"
 JTC = "joint_trajectory_controller"
 STRICT, BEST_EFFORT = SwitchController.Request.STRICT, SwitchController.Request.BEST_EFFORT
-SIX = {
-    "list_controllers": "ListControllers",
-    "list_controller_types": "ListControllerTypes",
-    "load_controller": "LoadController",
-    "unload_controller": "UnloadController",
-    "switch_controller": "SwitchController",
-    "reload_controller_libraries": "ReloadControllerLibraries",
-}
-"""What rqt looks for before it takes a namespace for a controller manager's."""
 
 
 class Manager:
@@ -105,92 +89,6 @@ def manager(cell: RosClient) -> Iterator[Manager]:
         assert manager.switch([], [JTC], STRICT).ok
 
 
-def test_rqt_finds_the_manager_by_its_six_services(cell):
-    wanted = {
-        f"{namespace}/controller_manager/{service}": [f"controller_manager_msgs/srv/{kind}"]
-        for namespace in (ARM, BASE)
-        for service, kind in SIX.items()
-    }
-
-    def offered() -> bool:
-        found = dict(cell.node.get_service_names_and_types())
-        return all(found.get(name) == types for name, types in wanted.items())
-
-    cell.wait(offered, "the services of both managers in the graph")
-
-
-def test_rqt_moves_the_arm(manager):
-    """Lists, filters, reads limits, shows the state, and sends a point for all joints."""
-    client = manager.client
-    entry = manager.wait_for(JTC, "active")
-    assert "JointTrajectoryController" in entry.type
-    names: list[str] = []
-    for interface in entry.required_state_interfaces:
-        joint, _, kind = interface.rpartition("/")
-        if kind == "position" and joint not in names:
-            names.append(joint)
-    assert names == JOINTS
-    # rqt derives the controller's name from that of the manager.
-    beside = f"{manager.name.rsplit('/', 1)[0]}/{entry.name}"
-    heard = client.listen(String, f"{ARM}/robot_description", LATCHED)
-    arm = JointClient(client, beside)
-    client.wait(lambda: len(heard) and len(arm.reports), "description and state")
-    for name in names:
-        assert f'name="{name}"' in heard.newest.data
-    assert dict(zip(arm.reports.newest.joint_names, arm.reports.newest.feedback.positions,
-                    strict=True)).keys() == set(names)  # fmt: skip
-    publisher = client.publisher(JointTrajectory, f"{beside}/joint_trajectory", RELIABLE)
-    wish = {**HOME, names[0]: 0.2}
-    message = trajectory(names, [[wish[name] for name in names]], [0.5])
-    # rqt publishes at 10 Hz while its button is on.
-    client.repeat(
-        lambda: publisher.publish(message),
-        lambda: abs(arm.reports.newest.feedback.positions[0] - 0.2) < 1e-3, "the move", rate=10.0,
-    )  # fmt: skip
-    arm.close()
-
-
-def test_hardware_as_ros2_control_prints_it(manager):
-    manager.wait_for(JTC, "active")
-    listed = manager.call(ListHardwareInterfaces, "list_hardware_interfaces")
-    commands = {interface.name: interface for interface in listed.command_interfaces}
-    for name in JOINTS:
-        assert commands[f"{name}/position"].is_claimed
-        assert commands[f"{name}/position"].is_available
-    efforts = [entry for name, entry in commands.items() if name.endswith("/effort")]
-    assert efforts
-    assert not any(entry.is_claimed for entry in efforts)  # of the inactive impedance controller
-    states = {interface.name for interface in listed.state_interfaces}
-    assert {f"{name}/{kind}" for name in JOINTS for kind in ("position", "velocity")} <= states
-    (component,) = manager.call(ListHardwareComponents, "list_hardware_components").component
-    assert (component.type, component.state.label) == ("system", "active")
-    assert component.rw_rate == 250
-    assert {interface.name for interface in component.command_interfaces} == set(commands)
-
-
-def test_the_list_as_ros2_control_prints_it(manager):
-    entry = manager.wait_for(JTC, "active")
-    assert (entry.name, entry.type) == (JTC, f"{JTC}/JointTrajectoryController")
-    assert entry.claimed_interfaces == [f"{name}/position" for name in JOINTS]
-    assert entry.required_command_interfaces == entry.claimed_interfaces
-    assert {f"{name}/velocity" for name in JOINTS} < set(entry.required_state_interfaces)
-    assert entry.update_rate == 250
-    base = Manager(manager.client, BASE).wait_for("diff_drive_controller", "active")
-    assert base.type == "diff_drive_controller/DiffDriveController"
-    assert base.claimed_interfaces == ["left_wheel_joint/velocity", "right_wheel_joint/velocity"]
-    types = manager.call(ListControllerTypes, "list_controller_types")
-    impedance = manager.list()[IMPEDANCE_CONTROLLER]
-    assert impedance.state == "unconfigured", "the mock simulation accepts no efforts"
-    assert impedance.required_command_interfaces == [f"{name}/effort" for name in JOINTS[:7]]
-    assert impedance.claimed_interfaces == []
-    states = manager.list()[STATE_BROADCASTER]
-    assert (states.state, states.required_command_interfaces) == ("active", [])
-    assert {f"{name}/velocity" for name in JOINTS} <= set(states.required_state_interfaces)
-    assert (types.types, types.base_classes) == (
-        [entry.type, impedance.type, states.type], ["controller_interface::ControllerInterface"] * 3
-    )  # fmt: skip
-
-
 def test_arms_whose_group_has_another_name_have_impedance_control_too():
     ur = load_robot("ur10e")
     assert controllers_of(ur) == (JTC, IMPEDANCE_CONTROLLER)
@@ -208,58 +106,6 @@ def test_claims_follow_the_control_modes(manager):
         ]  # fmt: skip
     finally:
         assert set_modes(f"{ARM}/{JTC}", control_modes=["position"]).successful
-
-
-def test_switching_off_and_on(manager):
-    answer = manager.switch([JTC], [], STRICT)
-    assert (answer.ok, answer.message) == (True, f"deactivated {JTC}")
-    entry = manager.list()[JTC]
-    assert (entry.state, list(entry.claimed_interfaces)) == ("inactive", [])
-    assert len(entry.required_command_interfaces) == 9
-    assert manager.client.state(f"{ARM}/{JTC}") == "inactive"
-    # ros2 control set_controller_state sends strictness True, which is BEST_EFFORT.
-    assert manager.switch([], [JTC], int(True)).ok
-    assert manager.client.state(f"{ARM}/{JTC}") == "active"
-    assert manager.switch([JTC], [JTC], STRICT).ok
-    assert manager.list()[JTC].state == "active"
-
-
-def test_strict_requests_are_all_or_nothing(manager):
-    for stop, start, text in (
-        ([JTC, "nobody"], [], "controller 'nobody' does not exist"),
-        ([JTC], ["joint_trajectory_controler"], f"Did you mean '{JTC}'"),
-        ([], [JTC], "is active already"),
-    ):
-        answer = manager.switch(stop, start, STRICT)
-        assert not answer.ok
-        assert text in answer.message
-        assert manager.list()[JTC].state == "active"
-
-
-def test_best_effort(manager):
-    assert manager.switch([], [JTC], BEST_EFFORT).ok, "already so"
-    assert not manager.switch(["nobody"], [], BEST_EFFORT).ok
-    answer = manager.switch([JTC, "nobody"], [], 0)
-    assert answer.ok
-    assert "'nobody' does not exist" in answer.message
-    assert manager.list()[JTC].state == "inactive"
-    assert not manager.call(CleanupController, "cleanup_controller", name="nobody").ok
-    assert manager.call(CleanupController, "cleanup_controller", name=JTC).ok
-    entry = manager.list()[JTC]
-    assert (entry.state, list(entry.required_state_interfaces)) == ("unconfigured", [])
-    answer = manager.switch([], [JTC], BEST_EFFORT)
-    assert answer.ok
-    assert "it can be activated when it is inactive" in answer.message
-    assert manager.call(ConfigureController, "configure_controller", name=JTC).ok
-
-
-def test_the_spawner_activates_an_inactive_controller(manager):
-    """It configures controllers that are loaded, and then activates them."""
-    assert not manager.call(ConfigureController, "configure_controller", name=JTC).ok, "active"
-    assert manager.switch([JTC], [], STRICT).ok
-    assert manager.call(ConfigureController, "configure_controller", name=JTC).ok
-    assert manager.switch([], [JTC], STRICT).ok
-    assert manager.list()[JTC].state == "active"
 
 
 def test_the_broadcaster_of_states_is_switched_without_a_node(manager):
@@ -296,17 +142,6 @@ def test_impedance_control_is_a_mode_of_the_joint_controller(manager):
     answer = manager.switch([JTC], [IMPEDANCE_CONTROLLER], BEST_EFFORT)
     assert not answer.ok
     assert "is a mode of" in answer.message
-    assert manager.list()[JTC].state == "active"
-
-
-def test_what_cannot_be_done_is_refused_with_a_reason(manager):
-    assert not manager.call(LoadController, "load_controller", name=JTC).ok
-    manager.warning("its node is running already")
-    assert not manager.call(LoadController, "load_controller", name="joint_trajectory").ok
-    manager.warning("Did you mean")
-    assert not manager.call(UnloadController, "unload_controller", name=JTC).ok
-    manager.warning("is not unloaded")
-    assert not manager.call(ReloadControllerLibraries, "reload_controller_libraries").ok
     assert manager.list()[JTC].state == "active"
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from long_params import shortened
 from nav2_msgs.action import ComputePathToPose
-from navigation_client import ABORTED, SUCCEEDED, NavigationClient, pose_of, stamped
+from navigation_client import SUCCEEDED, NavigationClient, pose_of, stamped
 from ros_client import RosClient
 from scripted_base import ScriptedBase
 
@@ -22,7 +22,6 @@ from motion_nodes.core.navigation.planar_geometry import Pose2
 from motion_nodes.core.robot.loader import load_robot
 
 pytestmark = pytest.mark.timeout(900)
-PathCodes = ComputePathToPose.Result
 CONTROLLERS = {"jetbot": "/diff_drive_controller", "leatherback": "/ackermann_steering_controller"}
 SIZE = {"jetbot": 1.0, "leatherback": 3.0}
 """Distance from the start to the goal [m]; the wall is halfway."""
@@ -94,18 +93,6 @@ def test_a_goal_behind_a_wall_is_reached_around_it(cell):
     shown = navigator.plans.newest
     assert shown.header.frame_id == "map"
     assert max(pose.y for pose in poses) > 0.5 * size
-
-
-def test_goals_that_cannot_be_reached_are_refused_with_the_code_of_the_planner(cell):
-    size, navigator = cell.size, cell.navigator
-    for place, code in (
-        (1.7, PathCodes.NO_VALID_PATH),
-        (2.0, PathCodes.GOAL_OCCUPIED),
-        (20.0, PathCodes.GOAL_OUTSIDE_MAP),
-    ):
-        status, result = navigator.go((place * size, 0.0, 0.0)).result(within=30.0)
-        assert (status, result.error_code) == (ABORTED, code)
-        assert result.error_msg
 
 
 def test_the_lattice_is_a_planner_of_compute_path_to_pose(cell):

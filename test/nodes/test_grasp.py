@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Force-controlled grasps over DDS: a Franka lifts a block in MuJoCo and monitors its grasp."""
+"""Grasps with force over DDS, and widths of objects."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,13 @@ from std_srvs.srv import Trigger
 from motion_nodes.core.ik.tool_goal import ArticulationIk
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.extras.tasks.task_codes import TaskCode
+from motion_nodes.extras.tasks.task_runner import SkillFailed
 from motion_nodes.nodes.articulation.grasp_watch import STATUS
 from motion_nodes.nodes.articulation.gripper_actions import COMMAND_NAMES
+from motion_nodes.nodes.task.arm_skills import ArmSkills
 from motion_nodes.ros.names import IMPEDANCE_CONTROLLER
 
-pytestmark = pytest.mark.timeout(900)
 MASS = 0.5
 OBJECTS = ["post:=box:0.1,0.1,0.3:20@0.5,0,0.15", f"block:=box:0.04,0.04,0.08:{MASS}@0.5,0,0.34"]
 
@@ -82,6 +85,7 @@ def hand(module_suite: Any, module_client: Any, tmp_path_factory: Any) -> Hand:
     return made
 
 
+@pytest.mark.timeout(900)
 def test_an_empty_hand_closes_without_a_grasp(hand):
     status, result = hand.grip(0.01)
     assert (status, result.reached_goal, result.stalled) == (
@@ -90,6 +94,7 @@ def test_an_empty_hand_closes_without_a_grasp(hand):
     hand.client.wait(lambda: hand.status == "empty", "status of an empty hand")
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.long
 def test_a_block_is_gripped_gently_and_harder_when_it_is_lifted(hand):
     status, result = hand.grip_block()
@@ -114,6 +119,7 @@ def test_a_block_is_gripped_gently_and_harder_when_it_is_lifted(hand):
     assert hand.client.set_parameters(CONTROLLER, payload__mass=0.0).successful
 
 
+@pytest.mark.timeout(900)
 def test_a_trajectory_stops_at_the_max_external_force(hand):
     """The held block is pressed on the post."""
     assert hand.client.set_parameters(CONTROLLER, contact__max_force=25.0).successful
@@ -125,6 +131,7 @@ def test_a_trajectory_stops_at_the_max_external_force(hand):
         assert hand.client.set_parameters(CONTROLLER, contact__max_force=0.0).successful
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.long
 def test_a_load_beyond_max_effort_aborts_the_motion_with_its_reason(hand):
     assert hand.client.set_parameters(CONTROLLER, gripper__abort_on_loss=True).successful
@@ -137,6 +144,7 @@ def test_a_load_beyond_max_effort_aborts_the_motion_with_its_reason(hand):
     assert result.error_string in {values_of(message)["reason"] for message in failed}
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.long
 @pytest.mark.parametrize("offset", [0.0, 0.003], ids=["centred", "off-centre"])
 def test_a_release_presses_the_block_no_harder_than_the_grip(hand, offset):
@@ -161,6 +169,7 @@ def test_a_release_presses_the_block_no_harder_than_the_grip(hand, offset):
     assert 3.0 < max(closing) < 7.0
 
 
+@pytest.mark.timeout(900)
 def test_forces_out_of_range_are_refused(hand):
     for values in (
         {"gripper__grasp_force": -1.0},
@@ -177,3 +186,46 @@ def test_forces_out_of_range_are_refused(hand):
         False,
         False,
     )
+
+
+WIDTH = 0.04
+
+
+def done(result=None):
+    """Return the work of a motion that ends at once."""
+    yield
+    return result
+
+
+def grasp(width, *, max_width=0.08, check=True):
+    """Close the fingers until they are ``width`` apart; return what was done."""
+    log = []
+    motions = SimpleNamespace(
+        max_width=max_width, open=lambda: log.append("open") or done(),
+        straight=lambda *_, what: log.append(what),
+    )  # fmt: skip
+    holding = SimpleNamespace(
+        grip=lambda *_: done(width), free=lambda _: done(), fresh=lambda _: done(None),
+        hold=lambda *_: log.append("hold"),
+    )  # fmt: skip
+    skills = ArmSkills.__new__(ArmSkills)
+    skills._motions, skills._holding = motions, holding
+    skills._parts = SimpleNamespace(params=SimpleNamespace(check_grasp=check))
+    target = SimpleNamespace(name="cube")
+    for _ in skills._grasp(SimpleNamespace(X_WG=np.eye(4), width=WIDTH), target):
+        pass
+    return log
+
+
+def test_it_holds_what_is_as_wide_as_expected():
+    assert grasp(WIDTH) == grasp(WIDTH + 0.003) == ["hold"]
+    assert grasp(WIDTH + 0.01, check=False) == ["hold"]
+    assert grasp(0.4, max_width=0.9) == ["hold"]  # an angle
+
+
+@pytest.mark.parametrize("width", [0.0, 0.05])
+def test_it_opens_and_retreats_from_an_object_that_is_missed_or_askew(width):
+    with pytest.raises(SkillFailed) as raised:
+        grasp(width)
+    assert raised.value.code is TaskCode.NOT_GRASPED
+    assert ("askew" in str(raised.value)) == (width > 0.0)

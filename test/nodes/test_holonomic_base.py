@@ -16,7 +16,7 @@ from geometry_msgs.msg import Twist, TwistStamped
 from model.holonomic_robot import TRIANGLE, triangle
 from model.robot_samples import write_robot
 from nav_msgs.msg import Odometry
-from ros_client import BEST_EFFORT, RosClient, values_of
+from ros_client import BEST_EFFORT, RosClient
 from sensor_msgs.msg import JointState
 
 from motion_nodes.core.bases.base import Twist2
@@ -74,12 +74,6 @@ def stamped(vx: float, vy: float, wz: float) -> TwistStamped:
     return TwistStamped(twist=twist_message(vx, vy, wz))
 
 
-def warnings(base: SimpleNamespace) -> tuple[int, str]:
-    """Return the number of warnings in the diagnostics, and the newest."""
-    values = values_of(base.client.diagnostics(NODE))
-    return int(values.get("warnings", "0")), values.get("last warning", "")
-
-
 def wheels_are(base: SimpleNamespace, speeds: Any, tolerance: float = 1e-6) -> Any:
     """Return a condition on the newest command."""
 
@@ -122,20 +116,6 @@ def stop(base: SimpleNamespace) -> None:
     base.client.wait(wheels_are(base, (0.0, 0.0, 0.0), 0.0), "the wheels to stand")
 
 
-@pytest.mark.parametrize("twist", [(1.0, 1.0, 0.1), (0.0, 0.5, 0.0), (0.0, 0.0, -1.0)])
-def test_wheel_speeds_are_those_of_rolling(base, twist):
-    drive_until(base, twist, ROLLING.wheels_from_twist(Twist2(*twist)))
-    drive_until_told(base, twist, twist)
-    assert list(base.wheels.newest.name) == ["j0", "j1", "j2"]
-    stop(base)
-
-
-def test_the_golden_wheel_speeds(base):
-    # The right-hand rule reverses the published signs.
-    drive_until(base, (1.0, 1.0, 0.1), (24.754892, -34.395089, 8.904059))
-    stop(base)
-
-
 @pytest.mark.parametrize("which", ["stamped", "reference", "plain"])
 def test_every_input_drives(base, which):
     def send() -> None:
@@ -146,26 +126,6 @@ def test_every_input_drives(base, which):
     speeds = ROLLING.wheels_from_twist(Twist2(0.1, -0.2, 0.3))
     base.client.repeat(send, wheels_are(base, speeds), f"wheels turned by {which}")
     stop(base)
-
-
-def test_odometry_sideways_and_on_curves_is_where_the_robot_is(base):
-    for twist in ((0.0, 0.4, 0.0), (0.3, -0.2, 1.2)):
-        base.client.repeat_for(lambda t=twist: base.stamped.publish(stamped(*t)), 0.8)
-        stop(base)
-    base.client.spin(0.3)
-
-    def poses() -> list[tuple[float, ...]]:
-        found = (heard.newest.pose.pose for heard in (base.odom, base.truth))
-        return [(X.position.x, X.position.y, X.orientation.z) for X in found]
-
-    # The newest messages may be of different times.
-    base.client.wait(
-        lambda: poses()[0] == pytest.approx(poses()[1], abs=2e-3), "odometry of the robot's pose"
-    )
-    assert math.hypot(*poses()[1][:2]) > 0.2
-    odom = base.odom.newest
-    assert odom.header.frame_id == "tri/odom"
-    assert odom.child_frame_id == "tri/a"
 
 
 def test_the_quadratic_programme_is_a_parameter(base):
@@ -206,16 +166,6 @@ def test_gains_and_speed_limits(base, parameters, driven):
     stop(base)
 
 
-def test_a_limit_of_the_wheels_slows_all_of_them(base):
-    free = ROLLING.wheels_from_twist(Twist2(1.0, 1.0, 0.1))
-    assert base.client.set_parameters(NODE, max_wheel_velocity=10.0).successful
-    try:
-        drive_until(base, (1.0, 1.0, 0.1), free * (10.0 / np.abs(free).max()))
-    finally:
-        assert base.client.set_parameters(NODE, max_wheel_velocity=math.nan).successful
-    stop(base)
-
-
 def test_geometry_may_be_changed_while_it_runs(base):
     twist = Twist2(0.2, 0.1, 0.3)
     speeds = ROLLING.wheels_from_twist(twist)
@@ -251,27 +201,6 @@ def test_bad_parameters_change_nothing(base, parameters, words):
     stop(base)
 
 
-@pytest.mark.parametrize(
-    "twist", [(math.nan, 0.0, 0.0), (0.0, math.inf, 0.0), (0.0, 0.0, -math.inf), (0.0, 2e3, 0.0)]
-)
-def test_bad_commands_move_nothing(base, twist):
-    assert base.client.set_parameters(NODE, max_linear_speed=1.0, max_angular_speed=1.0).successful
-    base.wheels.clear()
-    for publisher, message in (
-        (base.stamped, stamped(*twist)),
-        (base.plain, twist_message(*twist)),
-    ):
-        before, _ = warnings(base)
-        base.client.repeat(
-            lambda p=publisher, m=message: p.publish(m),
-            lambda b=before: warnings(base)[0] > b and "ignored" in warnings(base)[1],
-            f"the refusal of {type(message).__name__}",
-        )
-    base.client.wait(lambda: len(base.wheels) > 5, "commands")
-    assert not any(any(message.velocity) for message in base.wheels.messages)
-    assert base.client.set_parameters(NODE, max_linear_speed=0.0, max_angular_speed=0.0).successful
-
-
 def test_wheels_that_cannot_move_sideways(base):
     """Parallel axes: the feasible part is driven, and the rest is reported."""
     client = base.client
@@ -286,16 +215,3 @@ def test_wheels_that_cannot_move_sideways(base):
     client.wait(
         lambda: "sideways" not in client.diagnostics(NODE).message, "the warning to be gone"
     )
-
-
-def test_the_wrong_robot_is_refused(suite):
-    process = suite.node("holonomic_base", robot="jetbot", namespace="wrong")
-    process.wait_for("robot 'jetbot' is of kind 'differential', not holonomic")
-
-
-def test_a_wheel_that_there_is_not_is_refused(suite, robot_folder):
-    process = suite.node(
-        "holonomic_base", robot=str(robot_folder), namespace="wrong",
-        wheel_names=["j0", "j1", "j9"],
-    )  # fmt: skip
-    process.wait_for("joint 'j9' is not known")

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import re
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from moveit_msgs.srv import GetPositionFK, GetPositionIK, GetStateValidity
 from ros_client import RosClient, values_of
 from tf2_msgs.msg import TFMessage
 
-from motion_nodes.core.robot.poses import from_xyz_quat, from_xyz_rpy, inverse, to_quat_xyzw
+from motion_nodes.core.robot.poses import from_xyz_rpy, inverse, to_quat_xyzw
 from motion_nodes.ros import qos
 
 Codes = MoveItErrorCodes
@@ -123,26 +122,6 @@ def kinematics(arm):
     return Kinematics(client)
 
 
-def test_ik_of_random_poses_within_limits(kinematics):
-    rng = np.random.default_rng(7)
-    limits = FRANKA.group("arm").limits
-    for _ in range(40):
-        joints = dict(zip(ARM, rng.uniform(limits.lower, limits.upper), strict=True))
-        X = frame_pose(joints, TIP)
-        found = kinematics.solved(stamped(X), robot_state=state(HOME))
-        assert limits.within([found[name] for name in ARM])
-        distance, angle = apart(X, frame_pose(found, TIP))
-        assert distance < 1.1e-4
-        assert angle < 1.1e-3
-
-
-def test_an_empty_seed_is_the_newest_state_and_an_empty_link_the_tip(kinematics, arm):
-    X = frame_pose(arm.joints, TIP) @ from_xyz_rpy((0.01, 0.0, -0.01))
-    found = kinematics.solved(stamped(X))
-    assert max(abs(found[name] - arm.joints[name]) for name in ARM) < 0.15, "near to the seed"
-    assert set(found) == set(FRANKA.joint_names)
-
-
 @pytest.mark.parametrize("group", ["arm", "panda_arm", ""])
 def test_group_names_aliases_and_the_only_group(kinematics, group):
     assert kinematics.solved(stamped(frame_pose(READY, TIP)), group_name=group)
@@ -205,21 +184,6 @@ def test_frames_of_the_robot_and_of_tf(kinematics):
     assert apart(X, frame_pose(found, TIP))[0] < 2e-4
 
 
-def test_fk_in_the_base_and_in_a_link(kinematics):
-    answer = kinematics.fk([TIP, "panda_link4"], robot_state=state(HOME | READY))
-    assert answer.error_code.val == Codes.SUCCESS
-    assert answer.fk_link_names == [TIP, "panda_link4"]
-    for link, pose in zip(answer.fk_link_names, answer.pose_stamped, strict=True):
-        p, r = pose.pose.position, pose.pose.orientation
-        got = from_xyz_quat((p.x, p.y, p.z), (r.x, r.y, r.z, r.w))
-        np.testing.assert_allclose(got, frame_pose(READY, link), atol=1e-9)
-        assert pose.header.frame_id == "panda_link0"
-    answer = kinematics.fk([TIP], "panda_link4", robot_state=state(HOME | READY))
-    p = answer.pose_stamped[0].pose.position
-    want = inverse(frame_pose(READY, "panda_link4")) @ frame_pose(READY, TIP)
-    np.testing.assert_allclose((p.x, p.y, p.z), want[:3, 3], atol=1e-9)
-
-
 def test_validity_names_the_limit(kinematics):
     assert kinematics.valid(robot_state=state(HOME | READY)).valid
     bent = HOME | {"panda_joint4": 0.5}
@@ -242,48 +206,6 @@ def test_validity_names_the_limit(kinematics):
         answer = kinematics.valid(robot_state=state(HOME), constraints=limited, group_name=group)
         assert not answer.valid
         assert [r.distance for r in answer.constraint_result] == [pytest.approx(0.9)], group
-
-
-def test_joint_constraints_are_kept(kinematics):
-    wanted = Constraints(
-        joint_constraints=[
-            JointConstraint(
-                joint_name="panda_joint1", position=0.5, tolerance_above=0.2, tolerance_below=0.2
-            )
-        ]
-    )
-    X = frame_pose(READY, TIP)
-    found = kinematics.solved(stamped(X), robot_state=state(HOME), constraints=wanted)
-    assert 0.3 <= found["panda_joint1"] <= 0.7
-    assert apart(X, frame_pose(found, TIP))[0] < 2e-4
-
-
-def test_reachable_poses_are_solved_within_a_constraint_of_any_joint(kinematics):
-    rng, limits = np.random.default_rng(2), FRANKA.group("arm").limits
-    for k in range(40):
-        joints = dict(zip(ARM, rng.uniform(limits.lower, limits.upper).tolist(), strict=True))
-        name = ARM[k % len(ARM)]
-        narrow = JointConstraint(joint_name=name, position=joints[name], weight=1.0)
-        narrow.tolerance_above = narrow.tolerance_below = 0.05
-        X = frame_pose(joints, TIP)
-        found = kinematics.solved(
-            stamped(X), robot_state=state(HOME), constraints=Constraints(joint_constraints=[narrow])
-        )
-        assert abs(found[name] - joints[name]) < 0.05 + 1e-4
-        distance, angle = apart(X, frame_pose(found, TIP))
-        assert distance < 1.1e-4
-        assert angle < 1.1e-3
-
-
-def test_out_of_reach_is_said_with_how_near_it_came(kinematics):
-    far = np.eye(4)
-    far[:3, 3] = (2.0, 0.0, 0.5)
-    code, text = kinematics.refused(stamped(far), robot_state=state(HOME))
-    assert code == Codes.NO_IK_SOLUTION
-    distance, reach, off = (float(number) for number in re.findall(r"([\d.]+) m\b", text))
-    shoulder = frame_pose(READY, "panda_link1")[:3, 3]
-    assert distance == pytest.approx(np.linalg.norm(far[:3, 3] - shoulder), abs=1e-3)
-    assert distance - reach <= off + 1e-3 < distance
 
 
 nan = math.nan
@@ -345,11 +267,6 @@ def test_a_quaternion_of_another_length_is_normalised_with_notice(kinematics):
     assert "had norm 2.5 and was normalized" in answer.error_code.message
 
 
-def test_a_seed_beyond_its_limits_is_a_start_all_the_same(kinematics):
-    found = kinematics.solved(GOOD, robot_state=state(HOME | {"panda_joint4": 3.0}))
-    assert FRANKA.group("arm").limits.within([found[name] for name in ARM])
-
-
 def test_timeouts(kinematics):
     request = GetPositionIK.Request()
     request.ik_request.group_name = "arm"
@@ -362,13 +279,6 @@ def test_timeouts(kinematics):
     request.ik_request.timeout.nanosec = 0
     answer = kinematics.client.call(GetPositionIK, "/compute_ik", request)
     assert "timeout is -1 s" in answer.error_code.message
-
-
-def test_fk_of_unknown_links_and_of_none(kinematics):
-    answer = kinematics.fk(["panda_link99"])
-    assert answer.error_code.val == Codes.INVALID_LINK_NAME
-    assert "'panda_link99' is not known" in answer.error_code.message
-    assert kinematics.fk([]).error_code.val == Codes.INVALID_LINK_NAME
 
 
 def test_hundreds_of_requests_at_once_are_all_answered(kinematics):

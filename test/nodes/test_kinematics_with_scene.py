@@ -25,16 +25,11 @@ from moveit_msgs.srv import (
     GetStateValidity,
 )
 from ros_client import RosClient, values_of
-from scene.coal_robot import CoalRobot
 from sensor_msgs.msg import JointState
-from shape_msgs.msg import Plane
 
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.scene.checker import CollisionChecker
-from motion_nodes.core.scene.scene import world_object
-from motion_nodes.core.scene.shapes import Box, Sphere
-from motion_nodes.core.scene.world import World
 from motion_nodes.ros.messages.moveit_messages import pose_message
 
 pytestmark = pytest.mark.long
@@ -116,7 +111,10 @@ def owned(services, module_suite):
     services.client.wait_for_diagnosis("/scene_owner", "")
     services.wait_for(0)
     client = services.client
-    get = lambda: client.call(GetPlanningScene, "/get_planning_scene").scene  # noqa: E731
+
+    def get():
+        return client.call(GetPlanningScene, "/get_planning_scene").scene
+
     client.wait(lambda: get().robot_state.joint_state.name, "an owner that knows the state")
     return services
 
@@ -192,36 +190,6 @@ def test_a_target_inside_an_object_is_refused_with_the_pair(scene):
     scene.client.wait(lambda: scene.ik(X).error_code.val == Codes.SUCCESS, "a way")
 
 
-def test_the_elbow_goes_round_an_obstacle(scene):
-    """Where the solution near the seed is in collision, another one is found, without collision."""
-    X = tip(READY)
-    elbow = KINEMATICS.pose(READY, "panda_link4")[:3, 3]
-    world = World()
-    world.add(world_object("post", Sphere(0.09), _at(elbow)))
-    checker = CollisionChecker(FRANKA, scene=world.scene)
-    assert not checker.is_free(READY)
-    scene.apply(requests.diff(requests.sphere("post", 0.09, elbow)))
-    told = scene.validity(READY)
-    assert not told.valid
-    contact = told.contacts[0]
-    assert contact.contact_body_2 == "post"
-    assert contact.body_type_2 == ContactInformation.WORLD_OBJECT
-    assert contact.header.frame_id == "panda_link0"
-    (best,) = [c for c in checker.exact.explain(READY) if c.pair[0] == contact.contact_body_1]
-    assert contact.depth == pytest.approx(best.depth, abs=1e-4)
-    p = contact.position
-    np.testing.assert_allclose((p.x, p.y, p.z), best.position, atol=1e-3)
-    assert np.linalg.norm(np.array((p.x, p.y, p.z)) - elbow) < 0.1
-    n = contact.normal
-    np.testing.assert_allclose((n.x, n.y, n.z), -best.normal, atol=1e-2)
-    answer = scene.ik(X)
-    assert answer.error_code.val == Codes.SUCCESS, answer.error_code.message
-    q = positions(answer)
-    assert checker.is_free(q)
-    np.testing.assert_allclose(tip(q), X, atol=2e-3)
-    assert scene.validity(q).valid
-
-
 def test_what_is_carried_counts_until_it_is_put_down(scene):
     shelf_at = tip(READY)[:3, 3] + (0.0, 0.0, -0.25)
     shelf = requests.box("shelf", (0.3, 0.3, 0.02), shelf_at)
@@ -266,20 +234,6 @@ def test_what_the_request_itself_attaches(scene):
     assert "'nowhere' is not known" in answer.error_code.message
 
 
-def test_the_floor_that_the_robot_stands_on(scene):
-    floor = requests.removed("floor")
-    floor.operation = requests.CollisionObject.ADD
-    floor.planes.append(Plane(coef=[0.0, 0.0, 1.0, 0.0]))
-    scene.apply(requests.diff(floor))
-    assert scene.validity(READY).valid
-    assert scene.ik(tip(READY)).error_code.val == Codes.SUCCESS
-    told = scene.validity(READY, group="")
-    assert {c.contact_body_1 for c in told.contacts} == {"panda_link0"}
-    low = tip(READY)
-    low[2, 3] = -0.05
-    assert scene.ik(low).error_code.val == Codes.NO_IK_SOLUTION
-
-
 def test_a_target_pose_in_collision_moves_nothing(scene):
     X = tip(READY)
     client = scene.client
@@ -304,46 +258,6 @@ def test_a_target_pose_in_collision_moves_nothing(scene):
     client.repeat(lambda: targets.publish(target), lambda: heard.messages, "the joints")
 
 
-def test_random_scenes_against_coal(scene):
-    """Validity agrees with coal on the true shapes; IK solutions are free by the exact checker."""
-    rng = np.random.default_rng(8)
-    limits = FRANKA.limits
-    for round_ in range(6):
-        world = World()
-        sent = []
-        for i in range(8):
-            xyz = rng.uniform((-0.7, -0.7, 0.1), (0.7, 0.7, 1.0))
-            size = rng.uniform(0.05, 0.2, 3)
-            world.add(world_object(f"b{i}", Box(tuple(size)), _at(xyz)))
-            sent.append(requests.box(f"b{i}", size, xyz))
-        if round_ % 2:
-            # Out of reach: another number of objects than before, which the diagnostics tell.
-            sent.append(requests.box("far", (0.1, 0.1, 0.1), (3.0, 0.0, 3.0)))
-        message = PlanningScene()
-        message.world.collision_objects = sent
-        scene.apply(message)
-        checker = CollisionChecker(FRANKA, scene=world.scene)
-        oracle = CoalRobot(checker)
-        # Wait until the verdict on a first state agrees, at the latest once the scene is received.
-        inside = READY.copy()
-        scene.client.wait(
-            lambda c=oracle, q=inside: scene.validity(q, group="").valid == (c.distance(q) > 0.0),
-            f"scene {round_}",
-        )
-        for _ in range(12):
-            q = READY.copy()
-            q[:7] = rng.uniform(limits.lower, limits.upper)[:7]
-            gap = oracle.distance(q)
-            if abs(gap) > 1e-4:
-                assert scene.validity(q, group="").valid == (gap > 0.0), gap
-        q = READY.copy()
-        q[:7] = rng.uniform(limits.lower, limits.upper)[:7]
-        answer = scene.ik(tip(q), seed=q)
-        if answer.error_code.val == Codes.SUCCESS:
-            contacts = checker.exact.explain(positions(answer))
-            assert not [c for c in contacts if "panda_link0" not in c.pair]
-
-
 @pytest.mark.long
 def test_an_owner_that_starts_anew_is_followed(scene, module_suite):
     X = tip(READY)
@@ -365,9 +279,3 @@ def test_an_owner_that_starts_anew_is_followed(scene, module_suite):
     scene.process.kill()
     scene.process = module_suite.run(OWNER)
     scene.client.wait(lambda: scene.ik(X).error_code.val == Codes.SUCCESS, "the new scene", 60.0)
-
-
-def _at(xyz: np.ndarray) -> np.ndarray:
-    X = np.eye(4)
-    X[:3, 3] = xyz
-    return X

@@ -63,64 +63,6 @@ def ahead(navigator: NavigationClient, x: float, speed: float, allowance: float 
     return navigator.send(DriveOnHeading, "drive_on_heading", goal)
 
 
-def seconds(time: Any) -> float:
-    return float(time.sec + 1e-9 * time.nanosec)
-
-
-def test_a_spin(base, navigator):
-    call = spin(navigator, -1.2)
-    status, result = call.result(within=40.0)
-    assert (status, result.error_code, result.error_msg) == (SUCCEEDED, Spin.Result.NONE, "")
-    assert base.pose.yaw == pytest.approx(-1.2, abs=0.08)
-    assert base.pose.distance(Pose2()) < 1e-6
-    assert seconds(result.total_elapsed_time) > 0.3
-    turned = [entry.feedback.angular_distance_traveled for entry in call.feedback]
-    assert turned == sorted(turned)
-    assert 0.0 < turned[-1] < 1.3
-
-
-def test_back_and_ahead(base, navigator):
-    """The sign of a BackUp goal does not matter, as in Nav2."""
-    call = back_up(navigator, 0.3, 0.1)
-    status, result = call.result(within=40.0)
-    assert (status, result.error_code, result.error_msg) == (SUCCEEDED, BackUp.Result.NONE, "")
-    assert base.pose.distance(Pose2(-0.3)) < NEAR
-    assert min(twist.vx for _, twist in base.told) >= -0.1 - 1e-6
-    driven = [entry.feedback.distance_traveled for entry in call.feedback]
-    assert driven == sorted(driven)
-    assert 0.05 < driven[-1] <= 0.3
-    status, result = ahead(navigator, 0.2, 0.2).result(within=40.0)
-    assert (status, result.error_code) == (SUCCEEDED, DriveOnHeading.Result.NONE)
-    assert base.pose.distance(Pose2(-0.1)) < NEAR
-
-
-@pytest.mark.parametrize(
-    ("send", "result", "name", "text"),
-    [
-        (lambda n: spin(n, math.nan), Spin.Result, "UNKNOWN", "nan"),
-        (lambda n: back_up(n, math.nan, 0.1), BackUp.Result, "INVALID_INPUT", "nan"),
-        (lambda n: back_up(n, 0.2, 0.0), BackUp.Result, "INVALID_INPUT", "speed is 0 m/s"),
-        (lambda n: back_up(n, 0.2, 0.1, y=0.1), BackUp.Result, "INVALID_INPUT", "y and z"),
-        (lambda n: ahead(n, 0.2, -0.1), DriveOnHeading.Result, "INVALID_INPUT", "signs"),
-        (lambda n: ahead(n, 0.2, math.inf), DriveOnHeading.Result, "INVALID_INPUT", "inf"),
-    ],
-)
-def test_invalid_goals_move_nothing(base, navigator, send, result, name, text):
-    status, answer = send(navigator).result()
-    assert (status, answer.error_code) == (ABORTED, getattr(result, name)), answer.error_msg
-    assert text in answer.error_msg
-    assert not base.told
-
-
-def test_the_time_allowance(base, navigator):
-    status, result = ahead(navigator, 5.0, 0.2, allowance=1.0).result(within=40.0)
-    assert (status, result.error_code) == (ABORTED, DriveOnHeading.Result.TIMEOUT)
-    assert "1 s" in result.error_msg
-    assert seconds(result.total_elapsed_time) > 1.0
-    navigator.client.wait(lambda: base.stands, "the base to stand")
-    assert base.pose.x < 2.0
-
-
 def test_cancel_preemption_and_lost_odometry(base, navigator):
     call = spin(navigator, 60.0)
     assert call.accepted()

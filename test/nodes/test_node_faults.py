@@ -60,35 +60,6 @@ def test_corrupt_yaml(suite, robots, executable):
     refused(start(suite, robots, executable), "robot.yaml", "line")
 
 
-def test_yaml_that_is_no_description(suite, robots):
-    (robots / "mine" / "robot.yaml").write_text("- 1\n- 2\n")
-    refused(start(suite, robots), "robot.yaml")
-
-
-@pytest.mark.long
-def test_a_misspelt_field(suite, robots):
-    file = robots / "mine" / "robot.yaml"
-    file.write_text(file.read_text().replace("wheel_radius: 0.03", "wheel_radios: 0.03"))
-    refused(start(suite, robots), "robot.yaml", "wheel_radios", "wheel_radius")
-
-
-def test_missing_urdf(suite, robots):
-    (robots / "mine" / "jetbot.urdf").unlink()
-    refused(start(suite, robots), "jetbot.urdf")
-
-
-def test_a_joint_that_the_urdf_lacks(suite, robots):
-    file = robots / "mine" / "robot.yaml"
-    file.write_text(file.read_text().replace("left_wheel_joint", "left_weel_joint"))
-    refused(start(suite, robots), "left_weel_joint", "left_wheel_joint")
-
-
-def test_two_robots_of_one_name(suite, robots):
-    """Two folders of the path describe a robot of the same name."""
-    shutil.copytree(robots / "mine", robots / "other")
-    refused(start(suite, robots), "mine", "other")
-
-
 def test_two_robots_in_one_namespace(suite):
     refused(suite.node("mock_sim", robots=["jetbot", "franka"]), "namespace", "a:=franka")
     refused(suite.node("mock_sim", robots=["a:=jetbot", "a:=franka"]), "namespace 'a'")

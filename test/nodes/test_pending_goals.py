@@ -1,19 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Navigation goals that wait for their frame, or for a plan on a map."""
+"""Goals that are pending, remote, or replaced."""
 
 from __future__ import annotations
 
+import math
 import threading
 from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
+from moveit_msgs.msg import MotionPlanRequest, RobotState
 
+from motion_nodes.core.planning.pipeline import PlanOptions
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.scene import Scene
+from motion_nodes.core.trajectory.time_parameterization import retime
+from motion_nodes.extras.tasks.task_runner import SkillFailed
+from motion_nodes.nodes.clients.ros_robot_link import RosRobotLink
 from motion_nodes.nodes.navigation import navigation_requests
 from motion_nodes.nodes.navigation.navigation_requests import (
     Codes,
     FrameNotKnown,
     NavigationRejected,
 )
+from motion_nodes.nodes.planner.motion_change import MotionChange
+from motion_nodes.nodes.planner.plan_jobs import PlanJob, PlannedMotion
+from motion_nodes.nodes.task import remote_work
+from motion_nodes.nodes.task.remote_work import RemoteAction
+from motion_nodes.nodes.viewer.viewer_goals import WatchedNavigation
+from motion_nodes.ros.messages.plan_messages import trajectory_message
 
 
 class Goal:
@@ -192,3 +209,168 @@ def test_a_next_motion_is_not_newer_than_goals_that_started(waits):
     assert first.started
     waits.queue.begin(newer)
     assert newer.started
+
+
+class Future:
+    """A future whose result the test sets."""
+
+    def __init__(self) -> None:
+        self._callback: Any = None
+        self._value: Any = None
+
+    def add_done_callback(self, callback: Any) -> None:
+        self._callback = callback
+
+    def result(self) -> Any:
+        return self._value
+
+    def finish(self, value: Any) -> None:
+        self._value = value
+        self._callback(self)
+
+
+class Server:
+    """A server that accepts goals when the test says so."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.sent: list[Future] = []
+        self.canceled: list[int] = []
+        self.results: list[Future] = []
+        client = SimpleNamespace(server_is_ready=lambda: True, send_goal_async=self._send)
+        monkeypatch.setattr(remote_work, "action_client", lambda *_: client)
+        node: Any = SimpleNamespace()
+        jobs: Any = SimpleNamespace(submit=lambda job: job())
+        self.action = RemoteAction(node, jobs, None, "move", timeout=0.05)
+
+    def _send(self, _goal: Any) -> Future:
+        self.sent.append(Future())
+        return self.sent[-1]
+
+    def accept(self, number: int) -> None:
+        self.results.append(Future())
+        handle = SimpleNamespace(
+            accepted=True,
+            get_result_async=lambda: self.results[-1],
+            cancel_goal_async=lambda: self.canceled.append(number),
+        )
+        self.sent[number].finish(handle)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Server:
+    return Server(monkeypatch)
+
+
+def test_a_goal_is_canceled_and_its_result_returned(server: Server) -> None:
+    work = server.action.execute("goal")
+    next(work)
+    server.accept(0)
+    next(work)
+    server.action.cancel()
+    assert server.canceled == [0]
+    server.results[0].finish(SimpleNamespace(status=5, result="stopped"))
+    with pytest.raises(StopIteration) as end:
+        next(work)
+    assert end.value.value == (5, "stopped")
+
+
+def test_a_goal_that_is_canceled_before_its_acceptance_does_not_run(server: Server) -> None:
+    work = server.action.execute("goal")
+    next(work)
+    work.close()
+    server.action.cancel()
+    server.accept(0)
+    assert server.canceled == [0]
+
+
+def test_a_goal_that_is_accepted_after_the_timeout_does_not_run(server: Server) -> None:
+    with pytest.raises(SkillFailed, match="no response of move"):
+        for _ in server.action.execute("late"):
+            pass
+    following = server.action.execute("next")
+    next(following)
+    server.accept(0)
+    server.accept(1)
+    assert server.canceled == [0]
+
+
+def test_the_page_cancels_a_goal_before_it_sends_the_next_one(server: Server) -> None:
+    """If the navigator refused the next one, the base would follow the first one on."""
+    page: Any = SimpleNamespace(set_drive_message=lambda *_, **__: None)
+    node: Any = SimpleNamespace()
+    jobs: Any = SimpleNamespace(submit=lambda job: job())
+    navigation = WatchedNavigation(node, jobs, "base", "", "odom", np.eye(4))
+    navigation.send(page, 1.0, 0.0, 0.0)
+    navigation.show(page)
+    server.accept(0)
+    navigation.show(page)
+    navigation.send(page, 2.0, 0.0, 0.0)
+    assert server.canceled == [0]
+    navigation.show(page)
+    server.accept(1)
+    navigation.cancel()
+    assert server.canceled == [0, 1]
+
+
+def test_positions_that_are_not_numbers_are_not_known() -> None:
+    link: Any = RosRobotLink.__new__(RosRobotLink)
+    state = SimpleNamespace(name=["shoulder", "elbow"], position=[0.5, math.nan])
+    scene = SimpleNamespace(robot_state=SimpleNamespace(joint_state=state))
+    link._scene_now = lambda _: scene
+    assert link.positions() == {"shoulder": 0.5}
+
+
+FRANKA = load_robot("franka")
+ARM = FRANKA.group("arm")
+FINGERS = FRANKA.indices(FRANKA.group("gripper").joints)
+TIME_STEP = PlanOptions().time_step
+
+
+class Requests:
+    """Plans straight lines, and records the states that are checked for collisions."""
+
+    def __init__(self) -> None:
+        self.robot = FRANKA
+        self.scenes = SimpleNamespace(scene=Scene(), scene_with=lambda change, state: Scene())
+        self.state = SimpleNamespace(newest=lambda: (self.q, ""))
+        self.q = FRANKA.home.copy()
+        self.checked: list[np.ndarray] = []
+
+    def checker(self, group, scene, q):
+        self.checked.append(q.copy())
+        checker = CollisionChecker(FRANKA, group.joints, scene=scene)
+        checker.set_positions(q)
+        return checker
+
+    def plan(self, job: PlanJob, cancelled) -> PlannedMotion:
+        q = self.q.copy()
+        given = job.request.start_state.joint_state
+        if given.name:
+            q[FRANKA.indices(given.name)] = given.position
+        goal = FRANKA.home[ARM.indices] + [1.5, -0.1 * len(self.checked), 0, 0, 0, 0, 0]
+        points = retime([q[ARM.indices], goal], ARM.limits).points(TIME_STEP)
+        return PlannedMotion(job, ARM, q, RobotState(), trajectory_message(points), 0.0, "")
+
+
+def test_a_change_is_planned_and_checked_for_the_current_state_of_the_other_joints():
+    requests, began = Requests(), []
+    params = SimpleNamespace(
+        allowed_planning_time=5.0, effort_share=0.0, payload_mass=0.0, preferred_clearance=0.0
+    )
+    host = SimpleNamespace(
+        requests=requests,
+        params=params,
+        now_ns=lambda: 1_000_000_000 + len(began) * 200_000_000,
+    )
+    planned = requests.plan(PlanJob(MotionPlanRequest()), lambda: False)
+    changes: list[PlannedMotion] = []
+    change = MotionChange(host, planned, 0.3, lambda: False, lambda new, _: changes.append(new))
+    # The gripper closes, or another arm moves, while the arm is on its way.
+    requests.q[FINGERS] = 0.013
+    requests.checked.clear()
+    began.append(True)
+    sent = SimpleNamespace(message=planned.trajectory.joint_trajectory, delay=0.0)
+    assert change.change(sent, "box") is not None
+    assert requests.checked
+    assert all((q[FINGERS] == 0.013).all() for q in requests.checked)
+    assert (changes[0].q[FINGERS] == 0.013).all()

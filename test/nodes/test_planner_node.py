@@ -7,14 +7,13 @@ import math
 
 import numpy as np
 import pytest
-from joint_client import ABORTED, ARM, CANCELED, FINGERS, FRANKA, HOME, SUCCEEDED, JointClient
+from joint_client import ABORTED, ARM, FINGERS, FRANKA, HOME, SUCCEEDED, JointClient
 from joint_client import trajectory as trajectory_of
 from moveit_msgs.msg import (
     Constraints,
     DisplayTrajectory,
     MoveItErrorCodes,
     OrientationConstraint,
-    PositionConstraint,
 )
 from moveit_msgs.srv import (
     GetCartesianPath,
@@ -24,7 +23,6 @@ from moveit_msgs.srv import (
 )
 from planner_client import Planner, at, end_of, state
 from ros_client import LATCHED
-from std_msgs.msg import String
 
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.ros.messages.moveit_messages import pose_message
@@ -71,57 +69,12 @@ def planner(arm):
 # ---- plan_kinematic_path
 
 
-def test_a_plan_to_joints_ends_there(planner):
-    answer = planner.plan(ASIDE)
-    assert answer.error_code.val == Codes.SUCCESS, answer.error_code.message
-    assert answer.group_name == "arm"
-    assert answer.planning_time > 0.0
-    assert end_of(answer.trajectory) == pytest.approx(ASIDE, abs=1e-3)
-    points = answer.trajectory.joint_trajectory.points
-    times = [p.time_from_start.sec + 1e-9 * p.time_from_start.nanosec for p in points]
-    assert times[0] == 0.0
-    assert (np.diff(times) > 0.0).all()
-    start = dict(zip(answer.trajectory_start.joint_state.name,
-                     answer.trajectory_start.joint_state.position, strict=True))  # fmt: skip
-    assert set(start) == set(FRANKA.joint_names)
-    names = answer.trajectory.joint_trajectory.joint_names
-    assert list(points[0].positions) == pytest.approx([start[name] for name in names])
-    speeds = np.array([p.velocities for p in points])
-    assert (np.abs(speeds) <= FRANKA.group("arm").limits.velocity + 1e-6).all()
-    assert np.abs(speeds[[0, -1]]).max() < 1e-9
-
-
-def test_scaling_of_zero_is_one_and_a_tenth_takes_longer(planner):
-    def duration(**fields):
-        answer = planner.plan(ASIDE, **fields)
-        assert answer.error_code.val == Codes.SUCCESS, answer.error_code.message
-        last = answer.trajectory.joint_trajectory.points[-1].time_from_start
-        return last.sec + 1e-9 * last.nanosec
-
-    full = duration()
-    assert duration(max_velocity_scaling_factor=1.0) == pytest.approx(full)
-    assert duration(max_velocity_scaling_factor=0.1) > 2.0 * full
-    assert duration(max_acceleration_scaling_factor=0.1) > 1.5 * full
-    for bad in (-0.1, 1.5, math.nan):
-        code, text = planner.refused(ASIDE, max_velocity_scaling_factor=bad)
-        assert code == Codes.INVALID_MOTION_PLAN
-        assert "max_velocity_scaling_factor" in text
-
-
 def test_extra_joints_in_the_start_state_are_ignored(planner):
     start = state({**HOME, "panda_joint1": 0.5, "wheel_of_another_robot": 7.0})
     answer = planner.plan(ASIDE, start_state=start)
     assert answer.error_code.val == Codes.SUCCESS, answer.error_code.message
     first = answer.trajectory.joint_trajectory.points[0].positions
     assert first[ARM.index("panda_joint1")] == pytest.approx(0.5)
-
-
-def test_unknown_planner_ids_are_accepted_with_a_note(planner):
-    answer = planner.plan(ASIDE, planner_id="RRTConnectkConfigDefault", pipeline_id="ompl")
-    assert answer.error_code.val == Codes.SUCCESS
-    answer = planner.plan(ASIDE, planner_id="NoSuchPlanner")
-    assert answer.error_code.val == Codes.SUCCESS
-    assert "NoSuchPlanner" in answer.error_code.message
 
 
 def test_a_gripper_plans_without_a_base_frame(planner):
@@ -139,34 +92,6 @@ def test_the_plan_is_shown_to_late_subscribers_too(planner):
         )
         ends.append(end_of(planner.plan(NEAR).trajectory))
     assert shown.newest.model_id == "franka"
-
-
-BAD_GOALS = {
-    "none": ([], Codes.INVALID_GOAL_CONSTRAINTS, "no goal"),
-    "empty": ([Constraints()], Codes.INVALID_GOAL_CONSTRAINTS, "no joint, position or orient"),
-    "unknown joint": ({"panda_joint9": 0.0}, Codes.INVALID_GOAL_CONSTRAINTS, "panda_joint1"),
-    "not a number": ({"panda_joint1": math.nan}, Codes.INVALID_GOAL_CONSTRAINTS, "finite"),
-    "beyond limits": ({"panda_joint1": 9.0}, Codes.GOAL_STATE_INVALID, "panda_joint1"),
-    "contradiction": (
-        Constraints(joint_constraints=at({"panda_joint1": 0.1}).joint_constraints
-                    + at({"panda_joint1": 0.5}).joint_constraints),
-        Codes.INVALID_GOAL_CONSTRAINTS,
-        "contradict",
-    ),
-    "unknown link": (
-        Constraints(position_constraints=[PositionConstraint(link_name="elbow")]),
-        Codes.INVALID_LINK_NAME,
-        "elbow",
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", BAD_GOALS)
-def test_bad_goals_are_refused_in_words(planner, name):
-    goal, code, words = BAD_GOALS[name]
-    given, text = planner.refused(goal)
-    assert given == code, text
-    assert words in text
 
 
 def test_other_bad_requests_are_refused_in_words(planner):
@@ -215,40 +140,6 @@ def line(planner, *offsets: tuple[float, float, float], **fields: object):
         row[FRANKA.group("arm").indices] = point.positions
     way = KINEMATICS.pose_batch(Q, TIP)[:, :3, 3] - X[:3, 3] if len(Q) else np.empty((0, 3))
     return way, answer
-
-
-def test_the_tool_goes_along_straight_lines(planner):
-    way, answer = line(planner, (0.0, 0.0, -0.15), (0.0, 0.2, -0.15))
-    assert answer.error_code.val == Codes.SUCCESS, answer.error_code.message
-    assert answer.fraction == 1.0
-    assert way[0] == pytest.approx([0.0, 0.0, 0.0], abs=1e-6)
-    assert way[-1] == pytest.approx([0.0, 0.2, -0.15], abs=1e-3)
-    first = np.hypot(way[:, 0], way[:, 1])
-    second = np.hypot(way[:, 0], way[:, 2] + 0.15)
-    assert np.minimum(first, second).max() < 3e-3
-    last = answer.solution.joint_trajectory.points[-1]
-    assert np.abs(last.velocities).max() < 1e-9
-    assert answer.start_state.joint_state.name
-
-
-def test_a_line_that_ends_early_says_where_and_why(planner):
-    way, answer = line(planner, (0.0, 0.0, 2.0))
-    assert answer.error_code.val == Codes.SUCCESS
-    assert 0.05 < answer.fraction < 0.9
-    assert way[-1][2] == pytest.approx(2.0 * answer.fraction, abs=0.02)
-    assert "% of the path" in answer.error_code.message
-
-
-def test_the_speed_of_the_tool_is_kept(planner):
-    def duration(**fields: object) -> float:
-        _, answer = line(planner, (0.0, 0.0, -0.2), **fields)
-        assert answer.error_code.val == Codes.SUCCESS, answer.error_code.message
-        last = answer.solution.joint_trajectory.points[-1].time_from_start
-        return last.sec + 1e-9 * last.nanosec
-
-    free = duration()
-    assert duration(max_velocity_scaling_factor=0.1) > 1.5 * free
-    assert duration(max_cartesian_speed=0.05) >= 0.2 / 0.05
 
 
 def test_bad_lines_are_refused(planner):
@@ -314,86 +205,6 @@ def test_planners_are_listed_and_set_by_words(planner):
 # ---- move_action
 
 
-def test_move_action_plans_and_goes(planner):
-    call = planner.move(ASIDE)
-    status, result = call.result()
-    assert status == SUCCEEDED, result.error_code.message
-    assert result.error_code.val == Codes.SUCCESS
-    planner.arm.rest()
-    planner.arm.arrives(ASIDE)
-    assert end_of(result.planned_trajectory) == pytest.approx(ASIDE, abs=1e-3)
-    assert result.executed_trajectory.joint_trajectory.points
-    states = [message.feedback.state for message in call.feedback]
-    assert states[:2] == ["PLANNING", "MONITOR"]
-
-
-def test_plan_only_moves_nothing(planner):
-    before = planner.arm.joints
-    status, result = planner.move(ASIDE, options={"plan_only": True}).result()
-    assert status == SUCCEEDED
-    assert end_of(result.planned_trajectory) == pytest.approx(ASIDE, abs=1e-3)
-    planner.arm.rest()
-    assert planner.arm.away(before) < 1e-3
-    assert not result.executed_trajectory.joint_trajectory.points
-
-
-def test_a_failed_plan_moves_nothing_and_says_why(planner):
-    before = planner.arm.joints
-    status, result = planner.move({"panda_joint1": 9.0}).result()
-    assert status == ABORTED
-    assert result.error_code.val == Codes.GOAL_STATE_INVALID
-    assert "panda_joint1" in result.error_code.message
-    planner.arm.rest()
-    assert planner.arm.away(before) < 1e-3
-
-
-def test_a_start_elsewhere_is_refused_with_the_joint(planner):
-    start = state({**HOME, "panda_joint2": HOME["panda_joint2"] + 0.2})
-    status, result = planner.move(ASIDE, start_state=start).result()
-    assert status == ABORTED
-    assert result.error_code.val == Codes.START_STATE_INVALID
-    assert "panda_joint2" in result.error_code.message
-    assert "0.2" in result.error_code.message
-
-
-def test_cancel_stops_the_robot(planner):
-    call = planner.move(ASIDE, max_velocity_scaling_factor=SLOW)
-    assert call.accepted()
-    planner.arm.moving(0.02)
-    assert call.cancel()
-    status, result = call.result()
-    assert status == CANCELED
-    assert result.error_code.val == Codes.PREEMPTED
-    planner.arm.rest()
-    assert planner.arm.away(ASIDE) > 0.1
-
-
-def test_stop_event_aborts_with_preempted(planner):
-    publisher = planner.client.publisher(String, "/trajectory_execution_event")
-    call = planner.move(ASIDE, max_velocity_scaling_factor=SLOW)
-    assert call.accepted()
-    planner.arm.moving(0.02)
-    publisher.publish(String(data="stop"))
-    status, result = call.result()
-    assert (status, result.error_code.val) == (ABORTED, Codes.PREEMPTED)
-    planner.arm.rest()
-    assert planner.arm.away(ASIDE) > 0.1
-
-
-def test_a_newer_goal_takes_the_place_of_the_older(planner):
-    first = planner.move(ASIDE, max_velocity_scaling_factor=SLOW)
-    assert first.accepted()
-    planner.arm.moving(0.02)
-    second = planner.move(NEAR)
-    status, result = first.result()
-    assert (status, result.error_code.val) == (ABORTED, Codes.PREEMPTED)
-    assert "newer motion" in result.error_code.message
-    status, result = second.result()
-    assert status == SUCCEEDED, result.error_code.message
-    planner.arm.rest()
-    planner.arm.arrives(NEAR)
-
-
 @pytest.mark.long
 def test_many_goals_at_once_all_get_answers(planner):
     calls = [planner.move(ASIDE if i % 2 else NEAR) for i in range(10)]
@@ -406,14 +217,6 @@ def test_many_goals_at_once_all_get_answers(planner):
 
 
 # ---- execute_trajectory
-
-
-def test_a_planned_trajectory_is_carried_out(planner):
-    answer = planner.plan(NEAR)
-    status, result = planner.execute(answer.trajectory.joint_trajectory).result()
-    assert status == SUCCEEDED, result.error_code.message
-    planner.arm.rest()
-    planner.arm.arrives(NEAR)
 
 
 def test_a_single_point_where_the_robot_is(planner):

@@ -150,49 +150,6 @@ def scene(planner: Planner) -> Any:
     return planner.client.call(GetPlanningScene, "/left/get_planning_scene").scene
 
 
-def through(planner: Planner) -> Any:
-    """Return a plan from before the posts to behind them."""
-    begin = state(dict(zip(ARM.joints, BEFORE.tolist(), strict=True)))
-    goal = at(dict(zip(ARM.joints, BEHIND.tolist(), strict=True)))
-    answer = planner.plan(goal, start_state=begin, allowed_planning_time=20.0)
-    assert answer.error_code.val == Codes.SUCCESS, answer.error_code.message
-    return answer
-
-
-def line(planner: Planner) -> Any:
-    """Return the straight line between the posts."""
-    request = GetCartesianPath.Request(group_name="arm", max_step=0.01, avoid_collisions=True)
-    request.start_state = state(dict(zip(ARM.joints, BEFORE.tolist(), strict=True)))
-    X = Kinematics(FRANKA.tree, ARM.joints, base="panda_link0").pose(BEHIND, HAND)
-    request.waypoints.append(pose_message(X))
-    return planner.client.call(GetCartesianPath, "/left/compute_cartesian_path", request)
-
-
-def test_what_is_carried_is_kept_out_of_posts_that_the_bare_hand_passes(left):
-    bare, loaded = checker(carrying=False), checker(carrying=True)
-    passed = fine(through(left))
-    assert bare.are_free(passed).all()
-    assert not loaded.are_free(passed).all(), "else nothing would be tested"
-    assert line(left).fraction == 1.0
-
-    bar = AttachedCollisionObject(link_name=f"left/{HAND}", touch_links=list(TOUCHING))
-    bar.object = requests.box("bar", BAR, (0.0, 0.0, 0.0), frame=f"left/{HAND}")
-    attach = left.client.publisher(AttachedCollisionObject, "/left/attached_collision_object")
-    attach.publish(bar)
-    left.client.wait(
-        lambda: scene(left).robot_state.attached_collision_objects, "the bar in the hand"
-    )
-    carried = fine(through(left))
-    assert loaded.are_free(carried).all()
-    stopped = line(left)
-    assert 0.0 < stopped.fraction < 0.8
-    assert "bar" in stopped.error_code.message
-    assert "post" in stopped.error_code.message
-
-    attach.publish(requests.detached("bar"))
-    left.client.wait(lambda: len(scene(left).world.collision_objects) == 3, "the bar put down")
-
-
 def test_what_a_request_alone_attaches_counts_for_it(left):
     loaded = checker(carrying=True)
     objects = left.client.publisher(CollisionObject, "/left/collision_object")

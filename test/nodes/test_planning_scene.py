@@ -29,7 +29,7 @@ from std_srvs.srv import Empty
 
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.loader import load_robot
-from motion_nodes.core.robot.poses import from_xyz_quat, from_xyz_rpy
+from motion_nodes.core.robot.poses import from_xyz_quat
 from motion_nodes.core.scene.voxels import OCTOMAP, voxels
 from motion_nodes.ros.diagnostics import Warnings
 from motion_nodes.ros.robot_frames import RobotFrames
@@ -136,61 +136,6 @@ def pose(message) -> np.ndarray:
     return from_xyz_quat((p.x, p.y, p.z), (r.x, r.y, r.z, r.w))
 
 
-def test_objects_as_pymoveit2_sends_them(scene):
-    """Add, move, attach, detach and remove, each on its absolute topic without waiting."""
-    scene.send(
-        requests.box("box", (0.05, 0.05, 0.05), (0.5, 0.0, 0.3)),
-        requests.sphere("ball", 0.1, (0.0, 0.5, 0.3)),
-        requests.moved("box", (0.5, 0.1, 0.3)),
-        requests.attached("box", HAND, ["panda_leftfinger", "panda_rightfinger"]),
-        requests.removed("ball"),
-    )
-    scene.client.wait(lambda: "box" in scene.attached, "the box in the hand")
-    assert not scene.objects
-    message = scene.attached["box"]
-    assert message.link_name == HAND
-    assert message.object.header.frame_id == HAND
-    X_WO = KINEMATICS.pose(FRANKA.home, HAND) @ pose(message.object.pose)
-    np.testing.assert_allclose(X_WO, from_xyz_rpy((0.5, 0.1, 0.3)), atol=1e-9)
-    scene.send(requests.detached(), requests.moved("box", (0.5, 0.2, 0.3)))
-    scene.wait_for({"box"})
-    scene.client.wait(
-        lambda: abs(scene.objects["box"].pose.position.y - 0.2) < 1e-9, "the box moved"
-    )
-    scene.send(requests.removed(""))
-    scene.wait_for(set())
-
-
-def test_an_attachment_that_comes_before_its_object(scene):
-    """Topics have separate writers, so this happens to clients that sent all in order."""
-    scene.send(requests.attached("box", HAND))
-    scene.client.spin(0.1)  # it waits for its object for 1 s
-    assert not scene.attached
-    scene.send(requests.box("box", (0.05, 0.05, 0.05), (0.5, 0.0, 0.3)))
-    scene.client.wait(lambda: "box" in scene.attached, "the box in the hand")
-    assert not scene.objects
-
-
-def test_letting_it_be_touched_and_clearing_as_pymoveit2_does(scene):
-    scene.send(
-        requests.box("box", (0.05,) * 3, (0.5, 0.0, 0.3)), requests.sphere("b", 0.1, (1, 0, 0))
-    )
-    scene.wait_for({"box", "b"})
-    scene.send(requests.attached("b", HAND))
-    scene.wait_for({"box"})
-    assert scene.apply(requests.with_collisions_allowed(scene.get(), "box", True))
-    matrix = scene.get(C.ALLOWED_COLLISION_MATRIX).allowed_collision_matrix
-    names = list(matrix.entry_names)
-    row = matrix.entry_values[names.index("box")].enabled
-    assert row[names.index("panda_hand")]
-    assert row[names.index("panda_link0")]
-    assert set(scene.objects) == {"box"}
-    assert set(scene.attached) == {"b"}
-    assert scene.apply(requests.emptied(scene.get()))
-    assert not scene.objects
-    assert not scene.attached
-
-
 def test_changes_are_told_at_once_and_as_changes(scene):
     assert scene.apply(requests.diff(requests.box("box", (0.05,) * 3, (0.5, 0.0, 0.3))))
     assert scene.apply(requests.diff(requests.moved("box", (0.5, 0.0, 0.4))))
@@ -253,19 +198,6 @@ def test_refusals_change_nothing_and_kill_nobody(scene):
     scene.send(requests.sphere("last", 0.1, (0.0, 0.5, 0.0)))
     scene.wait_for({"box", "last"})
     assert pose(scene.objects["box"].pose)[0, 3] == pytest.approx(0.5)
-
-
-def test_topics_with_whole_scenes_and_worlds(scene):
-    scene.send(requests.box("box", (0.05,) * 3, (0.5, 0.0, 0.3)))
-    scene.wait_for({"box"})
-    scene.send(PlanningSceneWorld(collision_objects=[requests.sphere("a", 0.1, (0.0, 1.0, 0.0))]))
-    scene.wait_for({"a"})
-    scene.send(requests.diff(requests.sphere("b", 0.1, (0.0, 1.0, 0.0))))
-    scene.wait_for({"a", "b"})
-    whole = PlanningScene()
-    whole.world.collision_objects.append(requests.sphere("c", 0.1, (0.0, 1.0, 0.0)))
-    scene.send(whole)
-    scene.wait_for({"c"})
 
 
 @pytest.mark.long

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Falls, lost measurements, faulty networks and unusable files, with a scripted robot."""
+"""Falls, lost measurements and unusable files of policies; the policy's client of the planner."""
 
 from __future__ import annotations
 
@@ -17,17 +17,19 @@ import pytest
 from policies.standing_policy import STANDING, write_standing_policy
 from policies.walker import NODE, Walker
 from rclpy.parameter import Parameter
+from rclpy.task import Future
 from sensor_msgs.msg import Imu, JointState
 from std_msgs.msg import Float64MultiArray
 
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.extras.policies.onnx_writer import OnnxGraph, Perceptron, write_mlp
 from motion_nodes.extras.policies.policy_files import load_policy
+from motion_nodes.nodes.policy import planned_escape
+from motion_nodes.nodes.policy.planned_escape import ANSWER_TIMEOUT, PRESENCE_PERIOD, Escape
 from motion_nodes.nodes.policy.policy_signals import Measurements
 from motion_nodes.nodes.policy_controller import PolicyControllerNode
 from motion_nodes.ros.diagnostics import Report
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 JOINTS = load_robot("go2").joint_names
 PATIENT = 1.0
 """[s] Max age of measurements: the scripted robot may pause on a busy machine."""
@@ -74,6 +76,8 @@ def broken(robot: ScriptedGo2, fault: str) -> None:
         robot.covariance = -1.0
 
 
+@pytest.mark.long
+@pytest.mark.timeout(900)
 def test_falls_and_lost_measurements_damp_the_motors(suite, client, tmp_path):
     folder = write_standing_policy(tmp_path)
     # No idle timeout: a late client would see "holding" before the fault.
@@ -101,6 +105,8 @@ def test_falls_and_lost_measurements_damp_the_motors(suite, client, tmp_path):
         robot.close()
 
 
+@pytest.mark.long
+@pytest.mark.timeout(900)
 def test_a_network_that_returns_nan_damps_the_motors(suite, client, tmp_path):
     folder = write_standing_policy(tmp_path)
     graph = OnnxGraph()
@@ -167,6 +173,8 @@ def configured(robot: str, policy: object) -> Iterator[PolicyControllerNode]:
         node.destroy_node()
 
 
+@pytest.mark.long
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("kind", NAMED)
 def test_policies_that_cannot_be_used_do_not_configure(ros, tmp_path, kind):
     path = spoil(write_standing_policy(tmp_path), kind)
@@ -175,6 +183,8 @@ def test_policies_that_cannot_be_used_do_not_configure(ros, tmp_path, kind):
         assert NAMED[kind].format(folder=tmp_path) in node.failure
 
 
+@pytest.mark.long
+@pytest.mark.timeout(900)
 def test_a_network_that_is_slower_than_its_period_is_reported(ros, tmp_path):
     folder = write_standing_policy(tmp_path)
     with configured("go2", folder) as node:
@@ -186,6 +196,8 @@ def test_a_network_that_is_slower_than_its_period_is_reported(ros, tmp_path):
             assert any("1 of 2 evaluations" in text for text in report.texts) == slow
 
 
+@pytest.mark.long
+@pytest.mark.timeout(900)
 def test_a_changed_parameter_does_not_interrupt_the_command(ros, tmp_path):
     folder = write_standing_policy(tmp_path)
     with configured("go2", folder) as node:
@@ -203,6 +215,8 @@ def test_a_changed_parameter_does_not_interrupt_the_command(ros, tmp_path):
         assert commands.step(1.0)[0] == 0.2
 
 
+@pytest.mark.long
+@pytest.mark.timeout(900)
 def test_a_policy_without_twists_is_started_by_its_service(ros):
     with configured("franka", "franka_drawer") as node:
         assert node.failure is None
@@ -236,6 +250,8 @@ class PollingNode:
     poll_bytes = poll
 
 
+@pytest.mark.long
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("what", ["orientation", "angular_velocity"])
 def test_an_imu_without_a_measurement_is_a_fault(tmp_path, what):
     node, robot = PollingNode(), load_robot("go2")
@@ -251,6 +267,8 @@ def test_an_imu_without_a_measurement_is_a_fault(tmp_path, what):
         assert measured.fault(0.1 * number) == expected
 
 
+@pytest.mark.long
+@pytest.mark.timeout(900)
 def test_observations_of_others_must_be_there_and_fresh():
     node, robot = PollingNode(), load_robot("franka")
     measured = Measurements(node, robot, load_policy("franka_drawer", robot))
@@ -266,3 +284,80 @@ def test_observations_of_others_must_be_there_and_fresh():
     measured.forget()
     measured._at["joint_states"] = 0.0
     assert "waiting" in measured.fault(0.1)
+
+
+PARAMS = SimpleNamespace(group="arm", escape_planning_time=1.0)
+
+
+class ScriptedPlanner:
+    """An action client of a planner that accepts goals and never sends a result."""
+
+    def __init__(self) -> None:
+        self.present, self.canceled = True, 0
+        self.response: Future = Future()
+
+    def server_is_ready(self) -> bool:
+        return self.present
+
+    def send_goal_async(self, goal: object) -> Future:
+        return self.response
+
+    def accept(self) -> None:
+        handle = SimpleNamespace(
+            accepted=True, get_result_async=Future, cancel_goal_async=self._cancel
+        )
+        self.response.set_result(handle)
+
+    def _cancel(self) -> None:
+        self.canceled += 1
+
+
+class ScriptedFollower:
+    """A follower that waits for an escape."""
+
+    def __init__(self) -> None:
+        self.policy = SimpleNamespace(tool="panda_hand_tcp")
+        self.escape_target = SimpleNamespace(X_WT=np.eye(4), oriented=True)
+        self.faults: list[str] = []
+
+    def hand_back(self, now: float, fault: str, *, impossible: bool) -> None:
+        self.faults.append(fault)
+        self.escape_target = None
+
+
+@pytest.fixture
+def cell(monkeypatch):
+    """An escape with a scripted planner, follower and clock."""
+    made = SimpleNamespace(planner=ScriptedPlanner(), follower=ScriptedFollower(), now=0.0)
+    monkeypatch.setattr(planned_escape, "action_client", lambda *_: made.planner)
+    monkeypatch.setattr(planned_escape, "time", SimpleNamespace(monotonic=lambda: made.now))
+    node = SimpleNamespace(warn=lambda *_: None)
+    escape = Escape(node, SimpleNamespace(submit=lambda job: job()), "move_action")
+
+    def step(dt: float) -> None:
+        made.now += dt
+        escape.update(made.follower, PARAMS, "panda_link0", made.now)
+
+    made.step = step
+    step(0.0)
+    return made
+
+
+def test_a_planner_that_does_not_respond_is_given_up(cell):
+    cell.step(ANSWER_TIMEOUT - 0.1)
+    assert not cell.follower.faults
+    cell.step(0.2)
+    assert cell.follower.faults == ["no response of a planner at move_action"]
+
+
+def test_a_planner_that_ends_during_an_escape_is_given_up(cell):
+    cell.planner.accept()
+    for _ in range(100):
+        cell.step(PRESENCE_PERIOD)
+    assert not cell.follower.faults, "an escape may take long"
+    cell.planner.present = False
+    cell.step(ANSWER_TIMEOUT - PRESENCE_PERIOD)
+    assert not cell.follower.faults, "discovery may have gaps"
+    cell.step(2.0 * PRESENCE_PERIOD)
+    assert cell.follower.faults == ["no response of a planner at move_action"]
+    assert cell.planner.canceled == 1

@@ -62,25 +62,6 @@ def policy(module_policy):
 
 
 @pytest.mark.long
-def test_a_target_is_reached_and_then_the_joints_are_free(policy):
-    policy.stays("idle", 0.5)
-    assert not policy.sent, "without a target nothing is sent"
-    policy.go(PLACE)
-    policy.wait_for("arrived")
-    assert policy.fastest < FASTEST
-    policy.quiet()
-    assert policy.tool[:3, 3] == pytest.approx(PLACE, abs=0.005)
-    assert np.trace(policy.tool[:3, :3] @ np.diag([1.0, -1.0, -1.0])) > 3.0 - np.radians(1.0) ** 2
-    # Another command preempts, and the joints stay at its goal.
-    status, result = policy.arm.follow(smooth(HOME, 1.5)).result()
-    assert status == SUCCEEDED, result.error_string
-    assert "another command" in policy.wait_for("idle")
-    policy.arm.arrives(HOME, 1e-3)
-    policy.client.spin(0.3)
-    assert policy.arm.away(HOME) < 1e-3
-
-
-@pytest.mark.long
 def test_a_motion_is_taken_over_from_a_trajectory_without_a_jump(policy):
     goal = {**HOME, "panda_joint1": 1.6}
     call = policy.arm.follow(smooth(goal, 6.0))
@@ -192,15 +173,6 @@ def test_an_old_target_is_ignored(policy):
     policy.stays("idle", 0.5)
 
 
-@pytest.mark.long
-def test_an_unreachable_target_is_told_and_harms_nothing(policy):
-    policy.go((2.0, 0.5, 0.5))
-    assert "no progress" in policy.wait_for("stuck")
-    policy.rest()
-    policy.go(PLACE)
-    policy.wait_for("arrived")
-
-
 def test_a_lost_target_ends_in_a_stop(policy):
     assert policy.client.set_parameters(POLICY, target_timeout=0.8).successful
     try:
@@ -240,19 +212,6 @@ def test_an_obstacle_in_the_way_and_one_that_moves_are_kept_away_from(policy):
     policy.scene()
 
 
-@pytest.mark.long
-def test_an_obstacle_that_appears_inside_the_robot_throws_nothing_about(policy):
-    policy.go(PLACE)
-    policy.wait_for("arrived")
-    policy.sent.clear()
-    x, y, z = policy.tool[:3, 3]
-    policy.scene(requests.sphere("inside", 0.08, (x, y, z + 0.05)))
-    policy.client.spin(1.5)
-    assert policy.fastest < FASTEST
-    policy.scene()
-    policy.wait_for("arrived")
-
-
 def test_a_body_on_another_link_does_not_end_the_view_of_the_world(policy):
     scene = requests.diff()
     body = requests.attached("camera", "panda_link0")
@@ -278,44 +237,6 @@ def test_a_body_on_another_link_does_not_end_the_view_of_the_world(policy):
 # ---- servo
 
 
-def test_a_twist_moves_the_tool_along_the_frame_it_names(policy):
-    policy.client.repeat(
-        policy.twist(linear_x=0.4, linear_z=-0.2),
-        lambda: np.abs(policy.tool_speed[:3] - (0.1, 0.0, -0.05)).max() < 0.02,
-        "the speed of the tool",
-        rate=50.0,
-    )
-    assert policy.servo_statuses.newest.code == ServoStatus.NO_WARNING
-    policy.wait_for("idle")
-    policy.rest()
-    before = policy.tool
-
-    def way():
-        return before[:3, :3].T @ (policy.tool[:3, 3] - before[:3, 3])
-
-    send = policy.twist(frame="panda_hand_tcp", linear_z=0.4)
-    policy.client.repeat(send, lambda: way()[2] > 0.06, "a way along the tool", rate=50.0)
-    policy.wait_for("idle")
-    policy.rest()
-    assert np.abs(way()[:2]).max() < 0.01
-
-
-@pytest.mark.long
-def test_joints_are_jogged_by_name(policy):
-    before = policy.arm.joints
-
-    def moved(name):
-        return policy.arm.joints[name] - before[name]
-
-    send = policy.jog(panda_joint7=-0.8, panda_joint1=0.4)
-    policy.client.repeat(send, lambda: moved("panda_joint7") < -0.4, "a way", rate=50.0)
-    policy.wait_for("idle")
-    policy.rest()
-    assert moved("panda_joint1") == pytest.approx(-0.5 * moved("panda_joint7"), rel=0.2)
-    others = {name: round(moved(name), 3) for name in ARM[1:6]}
-    assert max(map(abs, others.values())) < 0.06, others
-
-
 def test_servo_stops_before_an_obstacle_and_says_so(policy):
     x = policy.tool[0, 3]
     policy.scene(requests.box("wall", (0.02, 1.0, 1.0), (x + 0.2, 0.0, 0.5)))
@@ -329,42 +250,6 @@ def test_servo_stops_before_an_obstacle_and_says_so(policy):
     assert policy.tool[0, 3] < x + 0.19
     assert "m away" in policy.servo_statuses.newest.message
     policy.scene()
-
-
-@pytest.mark.parametrize(
-    ("command", "words"),
-    [
-        (lambda p: p.twist(linear_x=float("nan")), "linear.x is nan"),
-        (lambda p: p.twist(linear_x=3.0), "-1 to 1"),
-        (lambda p: p.twist(linear_x=0.3, frame="nowhere"), "nowhere"),
-        (lambda p: p.jog(panda_joint8=0.3), "panda_joint8"),
-        (lambda p: p.jog(panda_joint1=float("inf")), "panda_joint1 is inf"),
-        (lambda p: p.jog_all(["panda_joint1"] * 2, [0.3, -0.3]), "panda_joint1 is named twice"),
-    ],
-)
-def test_a_bad_servo_command_moves_nothing(policy, command, words):
-    policy.client.repeat_for(command(policy), 0.3)
-    policy.wait_for_warning(words)
-    policy.client.wait(
-        lambda: policy.servo_statuses.newest.code == ServoStatus.INVALID, "servo to say so"
-    )
-    assert words in policy.servo_statuses.newest.message
-    assert policy.text == "idle"
-    assert not policy.sent
-
-
-@pytest.mark.long
-def test_a_jog_into_a_limit_says_so(policy):
-    policy.client.repeat(
-        policy.jog(panda_joint7=1.0),
-        lambda: policy.servo_statuses.newest.code == ServoStatus.JOINT_BOUND,
-        "servo to name the limit",
-        rate=50.0,
-        within=30.0,
-    )
-    assert "panda_joint7" in policy.servo_statuses.newest.message
-    limits = FRANKA.limits.select(["panda_joint7"])
-    assert policy.arm.joints["panda_joint7"] < limits.upper[0]
 
 
 def test_servo_can_be_stopped_paused_and_told_what_to_take(policy):
@@ -413,16 +298,6 @@ def test_pause_and_reset(policy):
     policy.sent.clear()
     policy.client.repeat(policy.twist(linear_z=0.1), lambda: policy.sent, "any type of commands")
     policy.wait_for("idle")
-
-
-@pytest.mark.long
-def test_from_the_robots_own_state_it_arrives_too(policy):
-    policy.switch(f"{POLICY}/ignore_state_updates", False)
-    policy.go(PLACE)
-    policy.wait_for("arrived")
-    policy.rest()
-    assert policy.tool[:3, 3] == pytest.approx(PLACE, abs=0.01)
-    policy.switch(f"{POLICY}/ignore_state_updates", True)
 
 
 @pytest.mark.long

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulated time and the reference streams: a late stream slows the simulation."""
+"""Simulated time and reference streams: delays, and late streams."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool
 
+from motion_nodes.extras.sim.backend import RobotBackend
+from motion_nodes.nodes.mock_sim import MockSimNode
 from motion_nodes.nodes.simulation import STANDING_PERIOD
 from motion_nodes.ros import qos
 from motion_nodes.ros.joint_topics import set_stamp
@@ -88,3 +90,33 @@ def test_messages_are_rare_while_time_stands(suite, client: RosClient) -> None:
     assert len({message.clock.nanosec for message in clock.messages}) == 1
     assert len(clock) <= most
     assert len(states) <= most
+
+
+@pytest.mark.parametrize(
+    ("rate", "given", "expected"),
+    [
+        (50.0, "", 0.04),
+        (250.0, "", 0.008),
+        (1000.0, "", 0.008),
+        (50.0, "0.1", 0.1),
+        (50.0, "0.0", 0),
+    ],
+)
+def test_it_is_two_periods_unless_given(ros, monkeypatch, rate, given, expected):
+    used, apply = [], RobotBackend.set_resampling
+    monkeypatch.setattr(
+        RobotBackend,
+        "set_resampling",
+        lambda cell, settings: (used.append(settings), apply(cell, settings)),
+    )
+    words = [f"update_rate:={rate}", "robots:=[franka]", "publish_clock:=false"]
+    words += [f"command_latency:={given}"] if given else []
+    args = ["--ros-args"] + [arg for word in words for arg in ("-p", word)]
+    node = MockSimNode(ros_args=args)
+    try:
+        node.trigger_configure()
+        node.trigger_activate()
+        assert node.active, node.failure
+        assert used[-1].latency == pytest.approx(expected)
+    finally:
+        node.destroy_node()

@@ -1,24 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frozen joint states, a second driver, another publisher of joint_command: the arm holds.
-
-Each fault is reported. The driver is scripted, in wall time.
-"""
+"""Frozen or doubled joint states, checks that compile, cycles at rest."""
 
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from diagnostic_msgs.msg import DiagnosticStatus
+from geometry_msgs.msg import PoseStamped
 from joint_client import ABORTED, ARM, CONTROLLER, HOME, SUCCEEDED, Call, JointClient, smooth
-from ros_client import RosClient
+from ros_client import BEST_EFFORT, RosClient
 from scripted_robot import ScriptedRobot
 from sensor_msgs.msg import JointState
 
-pytestmark = pytest.mark.timeout(900)
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.scene import exact_warm_up
+from motion_nodes.core.scene.scene import Scene
+from motion_nodes.nodes.articulation.joint_outputs import COMPLETE_PERIOD, REST_TIME, RestCycles
+from motion_nodes.nodes.kinematics.solution_checks import StateChecks
+from motion_nodes.nodes.rmpflow_policy import RmpflowPolicyNode
+
 AWAY = {name: HOME[name] + 0.4 for name in ARM[:3]}
 
 
@@ -112,6 +118,7 @@ def commands_rest(arm: JointClient) -> None:
         assert HOME[name] - 1e-6 <= position <= HOME[name] + 0.4 * (name in AWAY) + 1e-6
 
 
+@pytest.mark.timeout(900)
 def test_frozen_states_stop_the_arm(arm, robot):
     call = begin(arm)
     robot.frozen = True
@@ -123,6 +130,7 @@ def test_frozen_states_stop_the_arm(arm, robot):
     works_again(arm)
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.long
 def test_frozen_from_rest_on(arm, robot):
     robot.frozen = True
@@ -133,6 +141,7 @@ def test_frozen_from_rest_on(arm, robot):
     works_again(arm)
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.long
 def test_a_second_driver_of_the_same_joints(arm):
     rival = arm.client.publisher(JointState, "/joint_states")
@@ -145,6 +154,7 @@ def test_a_second_driver_of_the_same_joints(arm):
     works_again(arm)
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.long
 def test_a_second_driver_of_other_joints(arm):
     other = arm.client.publisher(JointState, "/joint_states")
@@ -156,6 +166,7 @@ def test_a_second_driver_of_other_joints(arm):
     assert status == SUCCEEDED, result.error_string
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.long
 def test_a_rival_of_the_commands(arm):
     rival = arm.client.publisher(JointState, "/joint_command")
@@ -170,6 +181,7 @@ def test_a_rival_of_the_commands(arm):
     works_again(arm)
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "value"),
@@ -184,3 +196,184 @@ def test_commands_that_move_no_joint_of_the_arm(arm, name, value):
     status, result = call.result()
     arm.client.node.destroy_publisher(other)
     assert status == SUCCEEDED, result.error_string
+
+
+def test_requests_wait_for_the_compilation_and_the_start_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compiled, robot = threading.Event(), load_robot("franka")
+    monkeypatch.setattr(exact_warm_up, "needs_compilation", lambda: True)
+    monkeypatch.setattr(exact_warm_up, "compile_exact_checks", compiled.wait)
+    checks, answers = StateChecks(robot), list[bool]()
+    checks.warm_up()
+    assert not checks.compiled
+
+    def ask() -> None:
+        checker = checks.checker((), robot.home, Scene())
+        answers.append(checker.exact.is_free(robot.home))
+
+    request = threading.Thread(target=ask)
+    request.start()
+    request.join(0.2)
+    assert request.is_alive()
+    compiled.set()
+    request.join(30.0)
+    assert checks.compiled
+    assert answers == [True]
+
+
+def test_nothing_waits_where_the_checks_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exact_warm_up, "needs_compilation", lambda: False)
+    checks = StateChecks(load_robot("franka"))
+    checks.warm_up()
+    assert checks.compiled
+
+
+def test_targets_of_the_policy_wait_for_the_compilation(
+    client: RosClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled, robot = threading.Event(), load_robot("franka")
+    monkeypatch.setattr(exact_warm_up, "needs_compilation", lambda: True)
+    monkeypatch.setattr(exact_warm_up, "compile_exact_checks", compiled.wait)
+    sent = client.listen(JointState, "/joint_trajectory_controller/reference", BEST_EFFORT)
+    node = RmpflowPolicyNode(
+        ros_args=["--ros-args", "-p", "robot:=franka", "-p", "autostart:=false"]
+    )
+    target = PoseStamped()
+    target.header.frame_id = robot.base_frame
+    target.pose.position.x, target.pose.position.z = 0.5, 0.5
+    target.pose.orientation.x = 1.0
+
+    def tell() -> None:
+        states.publish(JointState(name=list(robot.joint_names), position=robot.home.tolist()))
+        targets.publish(target)
+
+    try:
+        assert node.trigger_configure().name == node.trigger_activate().name == "SUCCESS"
+        assert node.notice()
+        states = client.publisher(JointState, "/joint_states")
+        targets = client.publisher(PoseStamped, "/rmpflow_policy/reference")
+        client.repeat(tell, lambda: not node._follower.silent, "the target")
+        client.repeat_for(tell, 0.5)
+        assert not len(sent)
+        compiled.set()
+        client.repeat(tell, lambda: len(sent), "references")
+        assert not node.notice()
+    finally:
+        node.destroy_node()
+
+
+PERIOD = 0.004
+
+
+class Outputs:
+    """The last command, and the stamps it was sent with."""
+
+    def __init__(self) -> None:
+        self.last: object = object()
+        self.stamps: list[int] = []
+
+    def sent_last(self, reference: object) -> bool:
+        return reference is self.last
+
+    def send_again(self, stamp: int) -> None:
+        self.stamps.append(stamp)
+
+
+class Arm:
+    """A controller at rest."""
+
+    def __init__(self) -> None:
+        self.outputs = Outputs()
+        self.state = SimpleNamespace(unchanged=True)
+        self.runner = SimpleNamespace(
+            controller=SimpleNamespace(still=self.outputs.last),
+            runs=[], claims=[], fault="", compliance=SimpleNamespace(law=None),
+        )  # fmt: skip
+        self.cycles = RestCycles(self.state, self.runner, self.outputs, PERIOD)  # type: ignore[arg-type]
+
+    def settle(self) -> None:
+        """Rest until the next cycle repeats."""
+        for _ in range(2 * round(REST_TIME / PERIOD)):
+            if self.cycles.begin():
+                return
+        raise AssertionError("no cycle was repeated")
+
+
+@pytest.fixture
+def arm_of_rest_cycles() -> Arm:
+    return Arm()
+
+
+def test_commands_are_repeated_after_the_rest_time_between_complete_cycles(arm_of_rest_cycles):
+    cycles = [arm_of_rest_cycles.cycles.begin() for _ in range(1000)]
+    settled = round(REST_TIME / PERIOD)
+    assert not any(cycles[:settled])
+    assert cycles[settled:].count(False) == pytest.approx(
+        (1000 - settled) * PERIOD / COMPLETE_PERIOD, abs=1
+    )
+
+
+def moves(arm: Arm) -> None:
+    arm.state.unchanged = False
+
+
+def is_commanded(arm: Arm) -> None:
+    arm.runner.controller.still = None
+
+
+def has_other_settings(arm: Arm) -> None:
+    arm.outputs.last = None
+
+
+def follows_a_trajectory(arm: Arm) -> None:
+    arm.runner.runs = [object()]
+
+
+def grips(arm: Arm) -> None:
+    arm.runner.claims = [object()]
+
+
+def is_blocked(arm: Arm) -> None:
+    arm.runner.fault = "blocked"
+
+
+def complies(arm: Arm) -> None:
+    arm.runner.compliance.law = object()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        moves,
+        is_commanded,
+        has_other_settings,
+        follows_a_trajectory,
+        grips,
+        is_blocked,
+        complies,
+    ],
+)
+def test_any_change_makes_the_next_cycles_complete(arm_of_rest_cycles: Arm, change: Any) -> None:
+    arm_of_rest_cycles.settle()
+    change(arm_of_rest_cycles)
+    assert not any(arm_of_rest_cycles.cycles.begin() for _ in range(1000))
+
+
+def test_one_change_makes_the_cycles_of_the_rest_time_complete(arm_of_rest_cycles):
+    arm_of_rest_cycles.settle()
+    arm_of_rest_cycles.state.unchanged = False
+    assert not arm_of_rest_cycles.cycles.begin()
+    arm_of_rest_cycles.state.unchanged = True
+    assert not any(arm_of_rest_cycles.cycles.begin() for _ in range(round(REST_TIME / PERIOD)))
+    arm_of_rest_cycles.settle()
+
+
+def test_each_deadline_is_served_unless_a_message_changed_the_command(arm_of_rest_cycles):
+    arm_of_rest_cycles.settle()
+    assert arm_of_rest_cycles.cycles.repeat((4, 8))
+    assert arm_of_rest_cycles.cycles.repeat(())
+    assert arm_of_rest_cycles.outputs.stamps == [4, 8]
+    arm_of_rest_cycles.runner.controller.still = None
+    assert not arm_of_rest_cycles.cycles.repeat((12,))
+    assert arm_of_rest_cycles.outputs.stamps == [4, 8]

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every module can be imported; package.xml and README name every library that they need."""
+"""Every module can be imported; libraries and message packages are dependencies."""
+
+from __future__ import annotations
 
 import ast
+import functools
 import importlib.util
 import json
 import re
@@ -9,6 +12,8 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
+
+from motion_nodes.ros.environment import MESSAGE_PACKAGES
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "motion_nodes"
@@ -85,3 +90,22 @@ def test_every_module_can_be_imported():
 def present(name):
     spec = importlib.util.find_spec(name)  # our folder launch/ is no library
     return spec is not None and spec.origin is not None
+
+
+_IMPORT = re.compile(r"^ *from (?!rclpy)(\w+)\.(?:msg|srv|action) import", re.MULTILINE)
+
+
+@functools.cache
+def imported() -> set[str]:
+    """Return the packages of messages, services and actions that modules import."""
+    files = (ROOT / "motion_nodes").rglob("*.py")
+    return {package for file in files for package in _IMPORT.findall(file.read_text("utf-8"))}
+
+
+def test_the_doctor_checks_every_message_package():
+    assert set(MESSAGE_PACKAGES) == imported()
+
+
+def test_rosdep_installs_every_message_package():
+    xml = ET.parse(ROOT / "package.xml").getroot()
+    assert imported() <= {entry.text for entry in xml.findall("exec_depend")}

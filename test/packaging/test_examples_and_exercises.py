@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The example programs succeed, and every answer of docs/exercises.md holds."""
+"""Examples, exercises and benchmarks run as documented."""
 
 from __future__ import annotations
 
+import os
 import re
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -44,3 +47,21 @@ def test_each_exercise_has_its_answer():
     titles = re.findall(r"^## (\d+)\.", PAGE, re.MULTILINE)
     assert titles == [str(k) for k in range(1, len(titles) + 1)]
     assert len({title for title, _ in EXERCISES}) == len(titles)
+
+
+SCRIPTS = sorted((ROOT / "benchmarks").glob("bench_*.py"))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda file: file.stem)
+def test_it_describes_its_options(script: Path) -> None:
+    variables = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, str(script), "--help"]
+    done = subprocess.run(command, env=variables, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "--json FILE" in done.stdout
+
+
+def test_the_page_names_each_of_them() -> None:
+    page = (ROOT / "benchmarks/README.md").read_text() + (ROOT / "Makefile").read_text()
+    assert not [script.name for script in SCRIPTS if script.name not in page]

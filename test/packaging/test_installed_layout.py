@@ -92,7 +92,7 @@ def test_colcon_builds_the_same_layout_and_its_nodes_run(source, tmp_path):
         prefix = workspace / bases[0] / "motion_nodes"
         check_layout(prefix)
     run(colcon, "--log-base", "log", "test", "--build-base", "build_install", *quiet,
-        "--pytest-args", "test/packaging/test_shares_of_workers.py", cwd=workspace,
+        "--pytest-args", "test/packaging/test_every_import.py", cwd=workspace,
         env=environment)  # fmt: skip
     told = run(colcon, "test-result", "--test-result-base", "build_install", cwd=workspace)
     assert re.search(r"[1-9]\d* tests, 0 errors, 0 failures", told)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The planning pipeline: from a request to a verified motion within limits, with reports."""
+"""The planning pipeline: from a request to a verified motion, with payloads and moved joints."""
 
 from __future__ import annotations
 
@@ -13,8 +13,15 @@ from barrier_scene import GOAL, START, TARGET, at, barrier_checker, franka, max_
 from raised_errors import about
 from scene.coal_robot import CoalRobot
 
-from motion_nodes.core.ik.problem import IkTolerance
-from motion_nodes.core.planning import plan_run
+import motion_nodes as mn
+from motion_nodes.core.ik.problem import IkRequest, IkTolerance
+from motion_nodes.core.planning import pipeline, plan_run
+from motion_nodes.core.planning.cartesian import (
+    CartesianOptions,
+    cartesian_motion,
+    cartesian_path,
+    checker_kinematics,
+)
 from motion_nodes.core.planning.path_verification import Verification
 from motion_nodes.core.planning.pipeline import MotionPlan, PlanOptions, plan
 from motion_nodes.core.planning.planners import (
@@ -31,15 +38,23 @@ from motion_nodes.core.planning.planning_problem import (
     PlanStatus,
     PoseGoal,
 )
+from motion_nodes.core.planning.pose_solvers import pose_solver
+from motion_nodes.core.planning.recovery import RecoverySettings
 from motion_nodes.core.planning.rrt import RrtSettings
 from motion_nodes.core.planning.rrt_connect import RrtConnect
 from motion_nodes.core.planning.warm_up import warm_up
-from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.inverse_dynamics import PayloadDynamics
+from motion_nodes.core.robot.kinematics import GroupKinematics, Kinematics
+from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.tree import Box
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.scene.scene import world_object
 from motion_nodes.core.scene.world import World
-from motion_nodes.errors import InvalidCommand, InvalidConfig
+from motion_nodes.core.trajectory.joint_trajectory import Infeasible
+from motion_nodes.core.trajectory.path_efforts import PathEfforts
+from motion_nodes.core.trajectory.timed_path import TimedPath
+from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownFrame, UnknownJoint
+from motion_nodes.kernels import robot_codegen
 from motion_nodes.typing import Array
 
 
@@ -315,3 +330,159 @@ def test_goals_of_a_wrong_form_are_invalid_commands(goal):
 def test_a_timeout_is_a_number():
     with pytest.raises(InvalidCommand, match="timeout of planning is nan"):
         PlanRequest(barrier_checker(), START, (JointGoal(GOAL),), timeout=math.nan)
+
+
+FRANKA = mn.load_robot("franka")
+ARM, ROBOT = FRANKA["arm"], FRANKA.description
+LOAD = mn.Payload("panda_hand_tcp", 2.5, (0.02, 0.0, 0.05))
+
+
+def carrying(payload: mn.Payload | None, share: float = 0.9) -> mn.PlanOptions:
+    return mn.PlanOptions(payload=payload, effort_share=share)
+
+
+@pytest.mark.timeout(900)
+def test_efforts_of_a_payload_are_those_of_the_controllers_model():
+    names = ROBOT.joint_names
+    loaded = PayloadDynamics(ROBOT, names, LOAD.link)
+    rng, kinematics = np.random.default_rng(2), Kinematics(ROBOT.tree, names)
+    Q, V, A = rng.uniform(-1.0, 1.0, (3, 10, len(names)))
+    added = LOAD.efforts_batch(kinematics, Q, V, A)
+    for q, v, a, tau in zip(Q, V, A, added, strict=True):
+        loaded.set_payload(0.0)
+        bare = loaded.efforts(q, v, a)
+        loaded.set_payload(LOAD.mass, LOAD.center)
+        assert tau == pytest.approx(loaded.efforts(q, v, a) - bare, abs=1e-6)
+
+
+@pytest.mark.timeout(900)
+def test_motions_with_a_payload_respect_the_effort_limits():
+    """The same motion, planned without the payload, exceeds the effort limits."""
+    start, goal = ARM.state("ready"), np.array([1.5, 0.9, 0.0, -0.6, 0.0, 1.6, 0.8])
+    efforts = PathEfforts(ROBOT, ARM.joint_names, ROBOT.home, 0.6, LOAD)
+    empty, loaded = (ARM.plan(start, goal, options=carrying(x, 0.6)) for x in (None, LOAD))
+    assert empty.success, empty.reason
+    assert loaded.success, loaded.reason
+    assert efforts.stretch(empty.motion) > 1.01
+    assert efforts.stretch(loaded.motion) <= 1.001
+    assert loaded.motion.duration > empty.motion.duration
+
+
+@pytest.mark.timeout(900)
+def test_payloads_beyond_the_effort_limits_are_rejected_by_joint():
+    ready, far = ARM.state("ready"), ARM.state("ready").copy()
+    far[[1, 3, 5]] = 1.5, -0.1, 1.6
+    heavy = mn.Payload("panda_hand_tcp", 40.0)
+    plan = ARM.plan(ready, far, options=carrying(heavy))
+    assert plan.status is PlanStatus.INVALID_PATH
+    assert "40 kg at panda_hand_tcp is too heavy at the start" in plan.reason
+    assert "panda_joint" in plan.reason
+    request = PlanRequest(ARM.checker(), ready, (mn.JointGoal(far),))
+    recovered = pipeline.plan(request, carrying(heavy), RecoverySettings())
+    assert recovered.reason == plan.reason, "no recovery was to be attempted"
+    medium = mn.Payload("panda_hand_tcp", 9.0)
+    assert not PathEfforts(ROBOT, ARM.joint_names, ROBOT.home, payload=medium).overload(ready)[1]
+    plan = ARM.plan(ready, far, options=carrying(medium))
+    assert plan.status is PlanStatus.GOAL_OUTSIDE_LIMITS
+    assert "panda_joint2 needs" in plan.reason
+    assert " N m to hold" in plan.reason
+    plan = ARM.plan(ready, mn.PoseGoal(ARM.tip, ARM.fk(far)), options=carrying(medium))
+    assert plan.status is PlanStatus.INVALID_PATH
+    assert plan.trajectory is None
+    assert "% of the motion" in plan.reason
+    assert ARM.plan(ready, far, options=carrying(heavy, share=0.0)).success
+
+
+@pytest.mark.timeout(900)
+def test_lines_with_a_payload_respect_the_effort_limits_too():
+    path = np.array([ARM.state("ready"), [1.5, 0.9, 0.0, -0.6, 0.0, 1.6, 0.8]])
+    efforts = PathEfforts(ROBOT, ARM.joint_names, ROBOT.home, 0.6, LOAD)
+
+    def line(payload: mn.Payload | None, share: float = 0.6) -> TimedPath:
+        return cartesian_motion(
+            ARM.checker(), path, avoid_collisions=False, effort_share=share, payload=payload
+        )
+
+    empty, loaded = line(None), line(LOAD)
+    assert efforts.stretch(empty) > 1.01
+    assert efforts.stretch(loaded) <= 1.001
+    assert line(LOAD, share=0.0).duration <= empty.duration < loaded.duration
+    with pytest.raises(Infeasible, match="40 kg at panda_hand_tcp is too heavy: panda_joint"):
+        line(mn.Payload("panda_hand_tcp", 40.0))
+
+
+@pytest.mark.timeout(900)
+def test_invalid_payloads():
+    for bad in ({"mass": -1.0}, {"mass": np.nan}, {"mass": 1.0, "center": (0.0, np.inf, 0.0)}):
+        with pytest.raises(InvalidConfig):
+            mn.Payload("panda_hand", **bad)
+    with pytest.raises(UnknownFrame):
+        ARM.plan("ready", "home", options=carrying(mn.Payload("hook", 1.0)))
+
+
+ARMS = {"franka": ("arm", "panda_hand"), "g1": ("left_arm", "left_wrist_yaw_link")}
+"""Group and link; the joints of the hand are below the link, those of the waist above it."""
+
+
+def checker_with(name: str, seed: int) -> CollisionChecker:
+    """Return a checker of an arm whose other joints are at random positions."""
+    robot = load_robot(name)
+    checker = CollisionChecker(robot, ARMS[name][0])
+    rng = np.random.default_rng(seed)
+    limits, home = robot.limits, robot.home
+    share = rng.uniform(0.0, 0.2, len(home))
+    checker.set_positions(home + share * (np.where(share > 0.1, limits.upper, limits.lower) - home))
+    return checker
+
+
+def home_of(checker: CollisionChecker) -> np.ndarray:
+    return checker.robot.home[checker.robot.indices(checker.joint_names)]
+
+
+@pytest.mark.parametrize("name", ARMS)
+def test_kinematics_are_those_with_fixed_joints(name):
+    checker, link = checker_with(name, 1), ARMS[name][1]
+    robot, q = checker.robot, home_of(checker)
+    values = dict(zip(robot.joint_names, checker.positions.tolist(), strict=True))
+    fixed = {joint: x for joint, x in values.items() if joint not in checker.joint_names}
+    oracle = Kinematics(robot.tree, checker.joint_names, fixed=fixed, base=robot.base_frame)
+    found = checker_kinematics(checker)
+    assert found.pose(q, link) == pytest.approx(oracle.pose(q, link), abs=1e-12)
+    Q = q + np.random.default_rng(2).uniform(-0.3, 0.3, (5, len(q)))
+    expected = oracle.jacobian_batch(Q, link)
+    assert found.jacobian_batch(Q, link) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ARMS)
+def test_solutions_reach_the_pose_in_the_base_and_no_code_is_compiled_again(name):
+    link = ARMS[name][1]
+    for seed in range(3):
+        checker = checker_with(name, seed)
+        kinematics, q = checker_kinematics(checker), home_of(checker)
+        goal = kinematics.pose(q + 0.1, link)
+        solver, columns = pose_solver(checker, link)
+        found = solver.solve(IkRequest(goal, seed=q[columns]))
+        assert found.success
+        end = q.copy()
+        end[columns] = found.q
+        assert kinematics.pose(end, link) == pytest.approx(goal, abs=0.02)
+        line = [kinematics.pose(q + 0.02, link)]
+        options = CartesianOptions(avoid_collisions=False)
+        path = cartesian_path(checker, q, link, line, options)
+        assert path.success, path.reason
+        if seed == 0:
+            known = len(robot_codegen._loaded)
+    assert len(robot_codegen._loaded) == known
+
+
+def test_refused():
+    robot = load_robot("franka")
+    with pytest.raises(UnknownJoint):
+        GroupKinematics(robot, ["elbow"], robot.home)
+    with pytest.raises(InvalidCommand):
+        GroupKinematics(robot, robot.joint_names[:7], robot.home[:7])
+    kinematics = GroupKinematics(robot, robot.joint_names[:7], robot.home)
+    with pytest.raises(InvalidCommand):
+        kinematics.pose(robot.home, "panda_hand")
+    with pytest.raises(InvalidCommand):
+        kinematics.jacobian_batch(robot.home[:7], "panda_hand")

@@ -1,25 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modes around a policy: standing up, holding, running, damping; faults, falls, late networks."""
+"""Modes around a policy: standing up, running, damping; faults, commands, checks."""
 
 from __future__ import annotations
 
 import dataclasses
+import json
+import re
+import xml.etree.ElementTree as ET
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
-from policies.descriptors import descriptor, write_descriptor
+from policies.descriptors import ENV_YAML, descriptor, write_descriptor
+from policies.standing_policy import STANDING
 from scipy.spatial.transform import Rotation
+from std_msgs.msg import Float64MultiArray
+from typer.testing import CliRunner
 
+from motion_nodes.cli.app import app
+from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.errors import InvalidCommand, InvalidConfig
-from motion_nodes.extras.policies.isaac_lab_files import read_descriptor
+from motion_nodes.extras.policies.isaac_lab_files import breadth_first_joints, read_descriptor
 from motion_nodes.extras.policies.network import NetworkFault, PdActuators
 from motion_nodes.extras.policies.observations import PolicyInputs
+from motion_nodes.extras.policies.onnx_writer import Perceptron, write_mlp
+from motion_nodes.extras.policies.policy_check import check_policy, replay_divergence
+from motion_nodes.extras.policies.policy_files import load_policy
 from motion_nodes.extras.policies.policy_sequence import (
     PolicyMode,
     PolicySequence,
     SequenceSettings,
 )
 from motion_nodes.extras.policies.runner import CommandShaper, PolicyRunner
+from motion_nodes.nodes.policy_controller import PolicyCommands
 
 JOINTS = ["hip", "knee"]
 Q0 = np.array([0.2, -0.6])
@@ -322,3 +336,164 @@ def test_every_mode_is_reported_also_one_of_no_duration(sequence):
         (PolicyMode.RUNNING, ""),
     ]
     assert sequence.take_entered() == []
+
+
+TIMEOUT = 0.5
+
+
+class Arrays:
+    """A polled topic with at most one message."""
+
+    topic = "~/command"
+
+    def __init__(self) -> None:
+        self.message: Any = None
+        self.sent = self.polled = 0.0
+
+    def send(self, values: list[float], now: float) -> None:
+        self.message = Float64MultiArray(data=values)
+        self.sent = self.polled = now
+
+    def newest(self) -> Any:
+        message, self.message = self.message, None
+        return message
+
+
+def made(*, balances: bool) -> tuple[PolicyCommands, Arrays]:
+    """Return the commands of a policy with four values, and their topic."""
+    topic = Arrays()
+    params = SimpleNamespace(
+        cmd_vel_timeout=TIMEOUT, max_command=(1.0, 1.0, 1.0), max_command_rate=(1.0, 1.0, 1.0)
+    )
+    node: Any = SimpleNamespace(
+        params=params, poll=lambda *_: topic, warn=lambda *_: None,
+    )  # fmt: skip
+    runner: Any = SimpleNamespace(spec=SimpleNamespace(command_width=4, balances=balances))
+    return PolicyCommands(node, runner), topic
+
+
+@pytest.mark.parametrize("balances", [False, True])
+def test_an_array_that_is_not_renewed_ends_the_run(balances):
+    commands, topic = made(balances=balances)
+    assert "cmd_vel_timeout" in commands.missing(0.0)
+    topic.send([0.1, 0.2, 0.3, 0.4], 1.0)
+    commands.take(1.0, "")
+    commands.run_requested = True
+    commands.take(1.0 + 0.9 * TIMEOUT, "")
+    assert commands.moving
+    assert commands.missing(1.0 + 0.9 * TIMEOUT) == ""
+    commands.take(1.0 + 1.1 * TIMEOUT, "")
+    assert not commands.moving
+    assert commands.missing(1.0 + 1.1 * TIMEOUT)
+    # A robot that the policy balances gets a command of zero; else zeros may be another place.
+    last = [0.0] * 4 if balances else [0.1, 0.2, 0.3, 0.4]
+    np.testing.assert_array_equal(commands.step(0.01), last)
+
+
+def test_arrays_from_before_a_stop_are_refused_until_they_pause():
+    commands, topic = made(balances=True)
+    now = 1.0
+    topic.send([1.0] * 4, now)
+    commands.take(now, "")
+    commands.suspend()
+    np.testing.assert_array_equal(commands.step(0.01), 0.0)
+    for _ in range(20):
+        now += 0.1
+        topic.send([1.0] * 4, now)
+        commands.take(now, "")
+        np.testing.assert_array_equal(commands.step(0.01), 0.0)
+    now += 1.0
+    topic.send([1.0] * 4, now)
+    commands.take(now, "")
+    np.testing.assert_array_equal(commands.step(0.01), 1.0)
+
+
+GO2 = load_robot("go2")
+
+
+def policy_in(folder, *, dead=(), joints=None, extra=(), **fields):
+    """Write a policy with a random network, some inputs of which have no effect."""
+    joints = list(joints or GO2.joint_names)
+    terms = [
+        {"name": "base_ang_vel", "shape": [3]},
+        {"name": "generated_commands", "shape": [3]},
+        {"name": "joint_pos_rel", "shape": [12], "joint_names": joints},
+        *extra,
+    ]
+    width = sum(term["shape"][0] for term in terms)
+    weights = np.random.default_rng(0).normal(size=(12, width))
+    weights[:, list(dead)] = 0.0
+    fields.setdefault("default_joint_pos", STANDING)
+    write_descriptor(folder, descriptor(joints, terms, **fields))
+    write_mlp(folder / "policy.onnx", Perceptron([(weights, np.zeros(12))]))
+    return folder
+
+
+def topics(folder, level):
+    runner = load_policy(folder, GO2)
+    return [f"{f.topic}: {f.text}" for f in check_policy(runner, GO2) if f.level == level]
+
+
+def test_a_fitting_policy_has_no_errors(tmp_path):
+    gains = {"default_joint_stiffness": [300.0] * 12, "default_joint_damping": [8.0] * 12}
+    folder = policy_in(tmp_path, **gains)
+    assert not topics(folder, "error")
+    assert not topics(folder, "warning")
+
+
+def test_planted_mistakes_are_found(tmp_path):
+    degrees = list(STANDING)
+    degrees[1] = 45.8
+    folder = policy_in(
+        tmp_path, dead=[0, 1, 2, 4], joints=GO2.joint_names[::-1], default_joint_pos=degrees[::-1],
+        extra=[{"name": "root_lin_vel_w", "shape": [3]}, {"name": "height_scan", "shape": [5]}],
+    )  # fmt: skip
+    assert any("FL_thigh_joint" in text and "degrees" in text for text in topics(folder, "error"))
+    warnings = " ".join(topics(folder, "warning"))
+    assert "base_ang_vel has no effect" in warnings
+    assert "generated_commands: values [1] have no effect" in warnings
+    assert "root_lin_vel_w" in warnings
+    notes = " ".join(topics(folder, "note"))
+    assert "matched by name" in notes
+    assert "height_scan" in notes
+
+
+def test_a_gain_of_the_command_is_noted(tmp_path):
+    own = {"max_command": [1.0, 0.6, 1.0], "command_gain": [1.25, 2.0, 1.0]}
+    (note,) = (n for n in topics(policy_in(tmp_path, motion_nodes=own), "note") if "command:" in n)
+    assert "[1.25, 2.0, 1.0]" in note
+    assert "[0.8, 0.3, 1.0]" in note
+
+
+def test_the_order_of_joints_of_an_env_yaml_is_named_and_can_be_given(tmp_path):
+    (tmp_path / "env.yaml").write_text(re.sub(r"(hip|thigh|calf)'", r"\1_joint'", ENV_YAML))
+    write_mlp(tmp_path / "policy.onnx", Perceptron([(np.ones((12, 42)), np.zeros(12))]))
+    for order in ((), tuple(reversed(GO2.joint_names))):
+        command = ["policy", "check", str(tmp_path), "go2", "--json", "--joint-order"]
+        done = CliRunner().invoke(app, [*command, ", ".join(order)])
+        assert done.exit_code == 0, done.output
+        first = json.loads(done.stdout)["findings"][0]
+        expected = order or breadth_first_joints(GO2.tree)
+        assert f"joints in the order {', '.join(expected)}, " in first["text"]
+
+
+def test_recordings_replay_to_a_millionth_and_divergence_is_found(tmp_path):
+    runner = load_policy(policy_in(tmp_path), GO2)
+    rng = np.random.default_rng(1)
+    observations = rng.normal(size=(30, 18)).astype(np.float32)
+    actions = np.array([runner.network(row) for row in observations])
+    assert np.abs(replay_divergence(runner, observations, actions)).max() < 1e-6
+    changed = actions.copy()
+    changed[20, 3] += 0.01
+    assert np.argmax(np.abs(replay_divergence(runner, observations, changed)).max(axis=1)) == 20
+    for bad in ((observations[:, :-1], actions), (observations, actions[:-1])):
+        with pytest.raises(InvalidCommand):
+            replay_divergence(runner, *bad)
+    np.savez(tmp_path / "walk.npz", observations=observations, actions=changed)
+    command = ["policy", "check", str(tmp_path), "go2", "--json", "--replay",
+               str(tmp_path / "walk.npz"), "--plot", str(tmp_path / "walk.svg")]  # fmt: skip
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 1
+    result = json.loads(done.stdout)
+    assert (result["diverges"], result["first step that differs"]) == (True, 20)
+    assert len(ET.parse(tmp_path / "walk.svg").getroot()) > 0

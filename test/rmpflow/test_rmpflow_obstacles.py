@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Incremental packing of obstacle arrays, and estimation and prediction of their motion."""
+"""Obstacles: packing, motion, distance fields, and those at rest."""
 
 from __future__ import annotations
 
@@ -9,11 +9,24 @@ import numpy as np
 import pytest
 from rmpflow import rmp_cases
 
-from motion_nodes.core.reactive.obstacle_scene import ObstacleMotion, ObstaclePacker
+from motion_nodes.core.reactive.follower_settings import RobotMotion
+from motion_nodes.core.reactive.obstacle_scene import (
+    FIELD_REACH,
+    FieldObstacles,
+    ObstacleMotion,
+    ObstaclePacker,
+)
+from motion_nodes.core.reactive.policy import RmpflowPolicy
+from motion_nodes.core.reactive.policy_motion import BrakingGuard, StandingObstacles
+from motion_nodes.core.reactive.target_follower import Follower
+from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import from_xyz_rpy, inverse, turned
-from motion_nodes.core.robot.tree import Sphere
+from motion_nodes.core.robot.tree import Box, Sphere
 from motion_nodes.core.scene.allowed_collisions import AllowedCollisions
-from motion_nodes.core.scene.scene import Scene, world_object
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.distance_field import field_around
+from motion_nodes.core.scene.scene import Scene, WorldObject, world_object
+from motion_nodes.core.scene.voxels import OCTOMAP, voxels
 from motion_nodes.kernels.rmp.rmp_memory import ObstacleArrays
 
 X_BW = inverse(from_xyz_rpy((0.3, -0.2, 0.1), (0.1, 0.2, -0.4)))
@@ -174,3 +187,208 @@ def test_who_is_put_elsewhere_stands_still(axis):
     motion.update(scene_of([ball]), 0.0)
     motion.update(scene_of([moved(ball, leap, 0.1)]), 0.1)
     assert not motion.twists(0.1)
+
+
+EDGE = 0.02
+GOAL = (0.3, 0.45, 0.35)
+FRAME = from_xyz_rpy((0.1, -0.05, 0.02), (0.0, 0.0, 0.3))
+
+
+def wall(X_WO: np.ndarray = FRAME) -> Scene:
+    """A wall of voxels across the way from home to the goal, in a frame of its own."""
+    rng = np.random.default_rng(0)
+    points = rng.uniform((0.15, 0.17, 0.0), (0.7, 0.25, 0.45), (60_000, 3))
+    X = inverse(FRAME)
+    cells = np.floor((points @ X[:3, :3].T + X[:3, 3]) / EDGE)
+    item = world_object(OCTOMAP, voxels(EDGE, cells), X_WO)
+    return Scene({OCTOMAP: item})
+
+
+@pytest.fixture(scope="module")
+def franka():
+    return load_robot("franka")
+
+
+def run(franka, scene: Scene, by_field: bool, frames: int = 300) -> tuple[float, float]:
+    """Return position error at the end and min distance from the wall on the way [m]."""
+    policy = RmpflowPolicy(franka)
+    policy.use_distance_field(by_field)
+    policy.set_scene(scene)
+    policy.set_end_effector_target(GOAL)
+    checker = CollisionChecker(franka, "arm")
+    q, qd = franka.named_state("ready", "arm"), np.zeros(7)
+    closest = np.inf
+    for k in range(frames):
+        q, qd = policy.compute_joint_targets(q, qd, frame_duration=1.0 / 60.0)
+        if k % 10 == 0:
+            spheres = checker.sphere_positions(q)
+            field = FieldObstacles(scene.objects[OCTOMAP], FIELD)
+            closest = min(closest, distance(field, spheres))
+    return policy.status.position_error, closest
+
+
+FIELD = field_around(wall().objects[OCTOMAP].parts[0].solid, FIELD_REACH)
+
+
+def distance(obstacles: FieldObstacles, spheres: np.ndarray) -> float:
+    X_FW = inverse(obstacles.item.X_WO)
+    centres = spheres[:, :3] @ X_FW[:3, :3].T + X_FW[:3, 3]
+    return float((obstacles.field.distance(centres) - spheres[:, 3]).min())
+
+
+def test_the_tool_arrives_behind_a_wall_without_touching_it(franka):
+    for by_field in (False, True):
+        error, closest = run(franka, wall(), by_field)
+        assert error < 0.02, by_field
+        assert closest > 0.0, by_field
+    # Without obstacles it would pass through the wall.
+    policy = RmpflowPolicy(franka)
+    policy.set_end_effector_target(GOAL)
+    q, qd, closest = franka.named_state("ready", "arm"), np.zeros(7), np.inf
+    checker = CollisionChecker(franka, "arm")
+    obstacles = FieldObstacles(wall().objects[OCTOMAP], FIELD)
+    for _ in range(240):
+        q, qd = policy.compute_joint_targets(q, qd, frame_duration=1.0 / 60.0)
+        closest = min(closest, distance(obstacles, checker.sphere_positions(q)))
+    assert closest < 0.0
+
+
+def test_the_balls_are_where_the_nearest_voxels_are():
+    item = wall().objects[OCTOMAP]
+    solid = item.parts[0].solid
+    rng = np.random.default_rng(1)
+    spheres = np.column_stack((rng.uniform(-0.2, 0.9, (200, 3)), np.full(200, 0.05)))
+    X_BW = inverse(from_xyz_rpy((0.3, 0.1, -0.2), (0.2, 0.1, 0.5)))
+    rows = FieldObstacles(item, FIELD).nearest(spheres, X_BW)
+    X_FB = inverse(X_BW @ item.X_WO)
+    centres = spheres[:, :3] @ X_FB[:3, :3].T + X_FB[:3, 3]
+    low = solid.cells * EDGE
+    true = np.array([
+        np.linalg.norm(np.clip(c, low, low + EDGE) - c, axis=1).min() for c in centres
+    ])  # fmt: skip
+    chosen = np.flatnonzero((true > 0.0) & (true - 0.05 < FIELD_REACH - EDGE))
+    assert len(chosen) > 100
+    for k in chosen:
+        away = np.linalg.norm(rows[:, 9:12] - spheres[k, :3], axis=1) - rows[:, 15]
+        # The ball of this sphere, or one that is closer, within a voxel.
+        assert away.min() <= true[k] + 1.5 * EDGE
+    assert np.isfinite(rows).all()
+
+
+def test_objects_that_may_be_touched_or_are_disabled_have_no_effect(franka):
+    scene = wall()
+    off = Scene({OCTOMAP: replace(scene.objects[OCTOMAP], enabled=False)})
+    links = [link for link in franka.tree.links]
+    allowed = replace(scene, allowed=scene.allowed.with_pairs((link, OCTOMAP) for link in links))
+    ends = []
+    for world in (Scene(), off, allowed):
+        policy = RmpflowPolicy(franka)
+        policy.use_distance_field(True)
+        policy.set_scene(world)
+        policy.set_end_effector_target(GOAL)
+        q, qd = franka.named_state("ready", "arm"), np.zeros(7)
+        for _ in range(30):
+            q, qd = policy.compute_joint_targets(q, qd, frame_duration=1.0 / 60.0)
+        ends.append(q)
+    np.testing.assert_allclose(ends[1], ends[0], atol=1e-9)
+    np.testing.assert_allclose(ends[2], ends[0], atol=1e-9)
+
+
+DT = 0.01
+FAR = from_xyz_rpy((3.0, 0.0, 0.0))
+
+
+@pytest.fixture(scope="module")
+def policy() -> RmpflowPolicy:
+    return RmpflowPolicy(load_robot("franka"), ignore_robot_state_updates=True)
+
+
+def box(name: str, size: tuple[float, float, float], X: np.ndarray) -> WorldObject:
+    return world_object(name, Box(size), X)
+
+
+def boxed_target(policy: RmpflowPolicy, seed: int) -> tuple[Scene, np.ndarray]:
+    """Return a box around a pose of the tool, and the pose."""
+    rng, home = np.random.default_rng(seed), policy.default_cspace_target
+    limits = policy.robot.limits.select(policy.active_joints)
+    X = policy.tool_pose(limits.clip(home + rng.uniform(-0.6, 0.6, len(home))))
+    at = X[:3, 3] + rng.uniform(-0.05, 0.05, 3)
+    size = tuple(rng.uniform(0.05, 0.2, 3).tolist())
+    return Scene({"box": box("box", size, from_xyz_rpy(at, rng.uniform(-1.0, 1.0, 3)))}), X
+
+
+def followed(policy: RmpflowPolicy, scene: Scene, X: np.ndarray) -> np.ndarray:
+    """Return the references on the path to a pose [rad], shape (k, n)."""
+    policy.reset()
+    policy.set_scene(scene)
+    follower, q = Follower(policy), policy.default_cspace_target
+    follower.follow_pose(X, 0.0)
+    fingers = policy.robot.home[policy.robot.indices(policy.watched_joints)]
+    qd, still, sent = np.zeros(len(q)), np.zeros(len(fingers)), []
+    for k in range(500):
+        step = follower.step(RobotMotion(q, qd, fingers, still), DT, (k + 1) * DT)
+        q, qd = (q, np.zeros(len(q))) if step is None else step
+        sent.append(q)
+    return np.array(sent)
+
+
+def test_a_target_inside_a_box_does_not_lead_into_it(
+    policy: RmpflowPolicy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The seed is one of 250 with which the policy alone touches the box."""
+    scene, X = boxed_target(policy, 58)
+    checker = CollisionChecker(policy.robot, policy.active_joints, scene=scene)
+    assert checker.exact.are_free(followed(policy, scene, X)).all()
+    monkeypatch.setattr(BrakingGuard, "admitted", lambda self, q, qd, dt: (q, qd))
+    assert not checker.exact.are_free(followed(policy, scene, X)).all()
+
+
+def standing(policy: RmpflowPolicy) -> StandingObstacles:
+    return StandingObstacles(policy, (*policy.active_joints, *policy.watched_joints))
+
+
+def path(policy: RmpflowPolicy) -> np.ndarray:
+    q = policy.robot.home[policy.robot.indices((*policy.active_joints, *policy.watched_joints))]
+    return np.array([q, q])
+
+
+def test_only_objects_at_rest_count_and_tables_under_the_base_do_not(policy: RmpflowPolicy) -> None:
+    policy.reset()
+    at = policy.tool_pose(policy.default_cspace_target)
+    obstacles = standing(policy)
+    table = box("table", (2.0, 2.0, 0.1), from_xyz_rpy((0.0, 0.0, -0.05)))
+    policy.set_scene(Scene({"table": table}))
+    assert obstacles.update()
+    assert obstacles.free(path(policy), 0.1)
+
+    inside = box("box", (0.1, 0.1, 0.1), at)
+    policy.set_scene(Scene({"table": table, "box": inside}))
+    assert obstacles.update()
+    assert not obstacles.update()
+    assert not obstacles.free(path(policy), 0.1)
+    policy.set_obstacle_twists({"box": np.array([0.1, 0.0, 0.0, 0.0, 0.0, 0.0])})
+    assert obstacles.update()
+    assert obstacles.free(path(policy), 0.1)
+    policy.set_obstacle_twists({})
+    assert obstacles.update()
+    assert not obstacles.free(path(policy), 0.1)
+
+    policy.set_robot_base_pose(FAR)
+    assert obstacles.update()
+    assert obstacles.free(path(policy), 0.1)
+    policy.reset()
+    policy.set_robot_base_pose(np.eye(4))
+
+
+def test_an_object_put_onto_the_robot_does_not_hold_it(policy: RmpflowPolicy) -> None:
+    policy.reset()
+    q = policy.default_cspace_target
+    guard, rest = BrakingGuard(policy), np.zeros(len(q))
+    policy.set_internal_robot_joint_states(q, rest)
+    guard.begin(q, rest)
+    policy.set_scene(Scene({"box": box("box", (0.1, 0.1, 0.1), policy.tool_pose(q))}))
+    ahead, speed = q + 1e-3, np.full(len(q), 0.1)
+    at, velocity = guard.admitted(ahead, speed, DT)
+    assert (at == ahead).all()
+    assert (velocity == speed).all()
+    assert not guard.braking

@@ -1,22 +1,49 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Groups and limits guessed from URDFs, against the files of the shipped robots."""
+"""Groups, limits, drives and legs guessed from URDFs."""
 
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from lxml import etree
 from robot_setup.urdf_samples import BAR, INERTIAL, LIMIT, arm, joint, link, robot
 
+from motion_nodes.core.robot.inverse_dynamics import InverseDynamics
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.tree import KinematicTree
 from motion_nodes.core.robot.urdf import read_urdf
+from motion_nodes.core.scene.link_geometry import LinkGeometry
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.extras.robot_setup.drives import motion_limits
+from motion_nodes.extras.robot_setup.drives import (
+    MjcfDrive,
+    MovedMasses,
+    drive_block,
+    joint_inertias,
+    masses_of,
+    motion_limits,
+    moved_masses,
+    sufficient_efforts,
+)
 from motion_nodes.extras.robot_setup.groups import guess_groups, open_and_close
-from motion_nodes.extras.robot_setup.legs import add_both_arms, are_sides
+from motion_nodes.extras.robot_setup.legs import (
+    GivenBase,
+    add_both_arms,
+    are_sides,
+    find_legs,
+    guess_kind,
+)
 from motion_nodes.extras.robot_setup.link_shapes import add_missing_collisions, link_geometries
+from motion_nodes.extras.robot_setup.new_robot import new_robot
 from motion_nodes.extras.robot_setup.notes import Notes, Question
 from motion_nodes.extras.robot_setup.robot_source import search_from
+from motion_nodes.extras.robot_setup.self_collisions import find_self_collisions
+from motion_nodes.extras.robot_setup.wheeled_base import guess_base
+from motion_nodes.extras.sim.robot_trial import try_robot
 
 
 @pytest.mark.parametrize(("name", "group"), [("franka", "arm"), ("ur10e", "ur_manipulator")])
@@ -422,3 +449,239 @@ def test_a_wrist_named_after_its_gripper_belongs_to_the_arm() -> None:
     more = [link("grip"), joint("gripper_yaw", "link_4", "grip")]
     tree = read_urdf(arm(4, *more))
     assert [g.joints for g in guess_groups(tree, (), Notes()).groups] == [tree.joint_names]
+
+
+def moved_by(tree: KinematicTree) -> MovedMasses:
+    return moved_masses(tree, {}, Notes(), np.random.default_rng(0))
+
+
+def test_inertia_and_load_of_one_bar() -> None:
+    """A bar of 2 kg whose centre is 0.1 m from a horizontal axis."""
+    text = robot(link("a"), link("b"), joint("j", "a", "b", axis="0 1 0"))
+    tree = read_urdf(text)
+    masses = masses_of(tree, {}, Notes())
+    Q = np.linspace(-2.5, 2.5, 501)[:, None]
+    inertia, load = joint_inertias(tree, masses, Q)
+    mean = (0.02 + 0.02 + 0.01) / 3.0
+    assert inertia[0] == pytest.approx(2.0 * 0.1**2 + mean)
+    assert load[0] == pytest.approx(2.0 * 9.80665 * 0.1, rel=1e-4)
+
+
+def test_drives_overcome_the_dry_friction_of_light_links() -> None:
+    text = arm(2).replace(LIMIT, LIMIT + '<dynamics friction="1.5"/>')
+    light = INERTIAL.replace("2.0", "0.001").replace("0.02", "1e-6").replace("0.01", "1e-6")
+    tree = read_urdf(text.replace(INERTIAL, light))
+    base = guess_base((), tree, Notes(), tree.root)
+    groups = guess_groups(tree, (), Notes())
+    block = drive_block(tree, base, groups, moved_by(tree), {}, Notes())
+    assert 1.5 / min(block[0]["stiffness"]) < 2.1e-3
+
+
+def test_guessed_efforts_hold_what_joints_carry_and_stated_drives_that_sag_are_not_taken() -> None:
+    """Two bars of 2 kg and 0.25 m, outstretched: 2 kg at 0.1 m and 2 kg at 0.35 m."""
+    tree = read_urdf(arm(3).replace(' effort="80"', ' effort="5"'))
+    load = 2.0 * 9.80665 * (0.1 + 0.35)
+    moved = moved_by(tree)
+    raised = sufficient_efforts(tree, {}, moved.load, {"joint_2"}, Notes())
+    assert set(raised) == {"joint_2"}
+    assert 2.0 * load < raised["joint_2"] <= 3.01 * load
+    assert not sufficient_efforts(read_urdf(arm(3)), {}, moved.load, {"joint_2"}, Notes())
+    base, groups = guess_base((), tree, Notes(), tree.root), guess_groups(tree, (), Notes())
+    for stiffness in (80.0, 8000.0):
+        stated = {"joint_2": MjcfDrive(stiffness, 500.0, 0.1, None)}
+        block = drive_block(tree, base, groups, moved, stated, Notes())
+        assert (block[0]["stiffness"][1] == stiffness) == (stiffness > 1000.0)
+
+
+def test_spheres_that_overlap_at_a_stance_do_not_change_it(tmp_path: Path) -> None:
+    """A block swings beside a box, 14 mm apart at home, where their spheres overlap."""
+    box = '<collision><origin xyz="{}"/><geometry><box size="{}"/></geometry></collision>'
+    parts = [
+        link("base", box.format("0 0 0", "0.2 0.2 0.2")),
+        link("arm", box.format("0 0 0.3", "0.02 0.02 0.02")),
+        link("block", box.format("-0.1364 -0.0836 0", "0.04 0.04 0.04")),
+        joint("turn", "base", "arm", xyz="0.27 0 0", axis="0 0 1"),
+        joint("swing", "arm", "block", xyz="0 0 0", axis="0 0 1"),
+    ]
+    (tmp_path / "swing.urdf").write_text(robot(*parts, name="swing"))
+    fields = "format: 1\nname: swing\nkind: arm\nurdf: swing.urdf\n"
+    fields += "frames: {base: base, tool: block}\n"
+    fields += "groups: {arm: {joints: [turn, swing], base: base, tip: block}}\n"
+    fields += "drives: [{joints: [turn, swing], mode: position, stiffness: 9, damping: 1}]\n"
+    fields += "sources: {drives: this test}\n"
+    (tmp_path / "robot.yaml").write_text(fields)
+    plain = load_robot(tmp_path)
+    geometries = {
+        name: geometry
+        for name in plain.tree.frame_names
+        if (geometry := LinkGeometry.of_link(plain, name)) is not None
+    }
+    kept = find_self_collisions(plain, geometries, keep_home=True, samples=500)
+    moved = find_self_collisions(plain, geometries, samples=500)
+    assert kept.exact_only == [("base", "block")]
+    np.testing.assert_array_equal(kept.home, plain.home)
+    assert moved.exact_only == []
+    assert np.abs(moved.home - plain.home).max() > 0.01
+
+
+@pytest.mark.long
+def test_a_base_that_falls_through_the_floor_fails_its_trial() -> None:
+    go2 = load_robot("go2")
+    links = {name: replace(each, collisions=()) for name, each in go2.tree.links.items()}
+    stands = try_robot(replace(go2, tree=replace(go2.tree, links=links)))[0]
+    assert (stands.name, stands.passed) == ("stands", False)
+
+
+def test_limits_that_cannot_hold_the_masses_of_the_file_are_raised_by_the_load(
+    tmp_path: Path,
+) -> None:
+    """Outstretched at zero, the arm is too heavy for its shoulder."""
+    bar = BAR.replace('xyz="0 0 0.1"', 'xyz="0.1 0 0" rpy="0 1.5708 0"')
+    level = INERTIAL.replace('xyz="0 0 0.1"', 'xyz="0.1 0 0"') + bar
+    weak = '<limit lower="-2.5" upper="2.5" velocity="2" effort="6"/>'
+    parts = [link("base"), *(link(name, level) for name in "abc")]
+    parts += [joint("turn", "base", "a", axis="0 0 1", xyz="0 0 0.6")]
+    parts += [joint(n, *n, xyz="0.3 0 0", inside=weak) for n in ("ab", "bc")]
+    file = tmp_path / "weak.urdf"
+    file.write_text(robot(*parts))
+    made = new_robot(file, output=tmp_path / "weak", unique_name=False, spheres_accuracy=0.03)
+    limits = made.robot.limits
+    gravity = InverseDynamics(made.robot.tree, generic=True).gravity
+    for q in (np.zeros(3), *np.random.default_rng(0).uniform(-2.5, 2.5, (100, 3))):
+        assert (np.abs(gravity(q)) < limits.effort).all()
+    joints = dict(zip(made.robot.joint_names, limits.effort, strict=True))
+    load = dict(zip(made.robot.joint_names, np.abs(gravity(np.zeros(3))), strict=True))
+    assert load["ab"] > 6.0 > load["bc"], load
+    assert joints["bc"] == 6.0
+    assert joints["ab"] == pytest.approx(6.0 + load["ab"], rel=0.1)
+    assert try_robot(made.robot)[0].passed
+
+
+def quadruped(knee: float = -1.0) -> str:
+    """Return a body on four legs of three joints, with spherical feet."""
+    limits = '<limit lower="-1" upper="1" velocity="10" effort="40"/>'
+    bent = f'<limit lower="-2.5" upper="{knee}" velocity="10" effort="40"/>'
+    box = (
+        '<inertial><mass value="{m}"/><inertia ixx="{i}" iyy="{i}" izz="{i}" ixy="0" ixz="0" '
+        'iyz="0"/></inertial><collision><origin xyz="0 0 {z}"/><geometry><box size="{s}"/>'
+        "</geometry></collision>"
+    )
+    parts = [link("trunk", box.format(m=6, i=0.1, z=0, s="0.4 0.2 0.1"))]
+    for name, x, y in (("fl", 0.2, 0.1), ("fr", 0.2, -0.1), ("hl", -0.2, 0.1), ("hr", -0.2, -0.1)):
+        side = 0.06 if y > 0 else -0.06
+        parts += [
+            link(f"{name}_hip", box.format(m=0.5, i=1e-3, z=0, s="0.04 0.04 0.04")),
+            link(f"{name}_thigh", box.format(m=0.5, i=2e-3, z=-0.1, s="0.03 0.02 0.18")),
+            link(f"{name}_calf", box.format(m=0.2, i=1e-3, z=-0.1, s="0.02 0.02 0.2")),
+            joint(f"{name}_hip_joint", "trunk", f"{name}_hip", xyz=f"{x} {y} 0", axis="1 0 0",
+                  inside=limits),
+            joint(f"{name}_thigh_joint", f"{name}_hip", f"{name}_thigh", xyz=f"0 {side} 0",
+                  inside=limits),
+            joint(f"{name}_calf_joint", f"{name}_thigh", f"{name}_calf", xyz="0 0 -0.2",
+                  inside=bent),
+        ]  # fmt: skip
+    return robot(*parts, name="quad")
+
+
+@pytest.mark.long
+def test_a_body_on_four_legs_floats_and_stands(tmp_path: Path) -> None:
+    """The URDF has visual geometry only."""
+    file = tmp_path / "quad.urdf"
+    file.write_text(quadruped().replace("collision", "visual"))
+    made = new_robot(file, output=tmp_path / "quad", unique_name=False, spheres_accuracy=0.03)
+    assert made.robot.kind == "floating"
+    failed = [step for step in try_robot(made.robot) if not step.passed]
+    assert failed == []
+
+
+def test_an_arm_that_hangs_to_the_floor_is_no_leg_among_others() -> None:
+    above, parts = "trunk", []
+    for k in range(4):
+        z = "0" if k == 0 else "-0.1"
+        hanging = BAR.replace("0 0 0.1", "0 0 -0.05").replace("0.24", "0.1")
+        parts += [link(f"arm_{k}", INERTIAL + hanging)]
+        parts += [joint(f"arm_joint_{k}", above, f"arm_{k}", xyz=f"0 0 {z}")]
+        above = f"arm_{k}"
+    tree, findings = (
+        read_urdf(quadruped().replace("</robot>", "".join(parts) + "</robot>")),
+        Notes(),
+    )
+    geometries = link_geometries(tree, search_from(Path("x.urdf")), findings)
+    groups = guess_groups(tree, (), findings)
+    assert groups.groups[0].name == "arm"
+    names = [leg.group.name for leg in find_legs(tree, geometries, groups, "trunk")]
+    assert sorted(names) == ["fl", "fr", "hl", "hr"]
+
+
+@pytest.mark.parametrize(("hands", "count"), [(False, 2), (True, 0)])
+def test_chains_that_carry_hands_are_no_legs(hands: bool, count: int) -> None:
+    finger = '<limit lower="0" upper="0.04" velocity="0.2" effort="10"/>'
+    parts = [link("trunk")]
+    for side, y in (("l", 0.2), ("r", -0.2)):
+        above = "trunk"
+        for k, z in enumerate((0.0, -0.3, -0.3)):
+            parts += [link(f"{side}{k}", INERTIAL + BAR.replace("0.1", "-0.1", 1))]
+            parts += [joint(f"{side}{k}_joint", above, f"{side}{k}", xyz=f"0 {y * (not k)} {z}")]
+            above = f"{side}{k}"
+        for n in (1, -1) if hands else ():
+            name = f"{side}_finger_{n}"
+            parts += [link(name), joint(name, above, name, kind="prismatic", axis=f"0 {n} 0",
+                                        xyz="0 0 -0.2", inside=finger)]  # fmt: skip
+    tree, findings = read_urdf(robot(*parts)), Notes()
+    geometries = link_geometries(tree, search_from(Path("x.urdf")), findings)
+    groups = guess_groups(tree, (), findings)
+    assert len(find_legs(tree, geometries, groups, "trunk")) == count
+
+
+def _spider(count: int, names: Callable[[int, int], str]) -> str:
+    """Return a body with chains of three joints that lie beside it, as some files have them."""
+    parts = [link("body")]
+    for n in range(count):
+        above = "body"
+        for k in range(3):
+            child = f"part_{n}_{k}"
+            xyz = f"{0.3 * math.cos(n)} {0.3 * math.sin(n)} 0"
+            parts += [link(child), joint(names(n, k), above, child, xyz=xyz)]
+            above = child
+    return robot(*parts)
+
+
+@pytest.mark.parametrize(
+    ("count", "names", "kind", "confidence"),
+    [
+        (4, lambda n, k: str(3 * n + k), "floating", "low"),
+        (6, lambda n, k: f"motor_{3 * n + k}", "floating", "low"),
+        (4, lambda n, k: f"{('hip', 'thigh', 'knee')[k]}_{n}", "floating", "medium"),
+        (2, lambda n, k: f"{('l', 'r')[n]}_{('hip', 'knee', 'ankle')[k]}", "floating", "medium"),
+        (2, lambda n, k: f"{('l', 'r')[n]}_{('shoulder', 'elbow', 'wrist')[k]}", "arm", "medium"),
+        (1, lambda n, k: f"{('hip', 'knee', 'ankle')[k]}", "arm", "medium"),
+    ],
+)
+def test_the_kind_is_a_guess_with_confidence(
+    count: int, names: Callable[[int, int], str], kind: str, confidence: str
+) -> None:
+    tree, findings = read_urdf(_spider(count, names)), Notes()
+    geometries = link_geometries(tree, search_from(Path("x.urdf")), findings)
+    groups, asked = guess_groups(tree, (), findings), []
+    given = GivenBase("arm", floating=False, stated=False, has_wheels=False)
+
+    def answer(question: Question) -> str:
+        asked.append(question)
+        return "arm"
+
+    found, legs = guess_kind(tree, geometries, groups, "body", given, findings)
+    assert (found, len(legs)) == (kind, count if kind == "floating" else 0)
+    noted = [item for item in findings.of("guessed") if item.topic == "kind"]
+    assert [item.confidence for item in noted] == [confidence]
+    chosen, none = guess_kind(tree, geometries, groups, "body", given, Notes(answer))
+    assert (chosen, none) == ("arm", ())
+    assert len(asked) == (kind == "floating")
+
+
+def test_a_trial_that_moves_nothing_fails(tmp_path: Path) -> None:
+    still = '<limit lower="0" upper="0.0002" velocity="1" effort="80"/>'
+    file = tmp_path / "still.urdf"
+    file.write_text(robot(link("a"), link("b"), joint("j", "a", "b", inside=still)))
+    made = new_robot(file, output=tmp_path / "still", unique_name=False, picture=False)
+    steps = {step.name: step.passed for step in try_robot(made.robot)}
+    assert not any(passed for name, passed in steps.items() if name.startswith("moves"))

@@ -1,16 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sets of spheres: fitted ones cover the geometry, edits return new sets, files round-trip."""
+"""Spheres and convex pieces cover the geometry; edits, files, pictures, excess pairs."""
 
+from __future__ import annotations
+
+import io
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 from raised_errors import about
+from scene.random_scenes import coal_distance, l_shaped_mesh
+from scene.slider_robot import sliding_robot
 from scipy.spatial import cKDTree
 
 from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.tree import Box, Cylinder, Shape, Sphere
+from motion_nodes.core.robot.urdf import read_urdf
 from motion_nodes.core.scene.link_geometry import LinkGeometry, dense_points
+from motion_nodes.core.scene.mesh_file import read_mesh
+from motion_nodes.core.scene.shapes import triangle_mesh
 from motion_nodes.core.scene.sphere_set import (
     SphereSet,
     fit_count,
@@ -19,7 +31,20 @@ from motion_nodes.core.scene.sphere_set import (
     outside,
 )
 from motion_nodes.errors import InvalidCommand, InvalidConfig, InvalidDescription, UnknownFrame
+from motion_nodes.extras.robot_setup.convex_cover import (
+    ConvexPiece,
+    bounding_polytope,
+    convex_pieces,
+    reach_beyond,
+    sticks_out,
+    with_collision_meshes,
+    write_pieces,
+)
 from motion_nodes.extras.robot_setup.link_shapes import fit_spheres as spheres_of_links
+from motion_nodes.extras.robot_setup.notes import Notes
+from motion_nodes.extras.robot_setup.readme import png, robot_picture
+from motion_nodes.extras.robot_setup.self_collisions import SelfCollisions, add_excess_pairs
+from motion_nodes.typing import Array
 
 
 def no_mesh(filename: str) -> Path:
@@ -213,3 +238,180 @@ def test_a_bad_file_names_file_and_link(tmp_path: Path) -> None:
         SphereSet.read(file)
     with pytest.raises(InvalidDescription):
         SphereSet().write(tmp_path / "nowhere" / "spheres.yaml")
+
+
+def cloud(seed: int) -> Array:
+    """Return the points of an elongated round cloud [m], shape (n, 3)."""
+    rng = np.random.default_rng(seed)
+    points = rng.normal(size=(80, 3))
+    return points / np.linalg.norm(points, axis=1)[:, None] * (0.06, 0.05, 0.2)
+
+
+def coal_excess(piece: ConvexPiece, points: Array) -> float:
+    """Return the max distance of a piece's vertices from the hull of points, by coal [m]."""
+    hull = triangle_mesh(points, [[0, 1, 2]], convex=True)
+    distances = []
+    for vertex in piece.vertices:
+        X = np.eye(4)
+        X[:3, 3] = vertex
+        distances.append(coal_distance(hull, np.eye(4), Sphere(1e-6), X) + 1e-6)
+    return max(distances)
+
+
+@pytest.mark.parametrize("tolerance", [0.002, 0.01])
+def test_a_polytope_contains_its_points_and_keeps_the_tolerance(tolerance: float) -> None:
+    points = cloud(1)
+    piece = bounding_polytope(points, tolerance)
+    assert sticks_out([piece], points) == 0.0
+    assert piece.excess <= tolerance
+    assert piece.excess == pytest.approx(coal_excess(piece, points), abs=1e-5)
+    # Each vertex satisfies all planes, and each plane has vertices on it.
+    height = piece.vertices @ piece.planes[:, :3].T - piece.planes[:, 3]
+    assert height.max() < 1e-5  # vertices are rounded
+    assert (np.abs(height) < 1e-5).sum(axis=0).min() >= 3
+
+
+def test_a_wider_tolerance_takes_fewer_faces() -> None:
+    points = cloud(2)
+    counts = [len(bounding_polytope(points, t).planes) for t in (0.002, 0.006, 0.02)]
+    assert counts[0] > counts[1] > counts[2] >= 4
+
+
+def test_a_box_stays_a_box() -> None:
+    corners = np.array([[x, y, z] for x in (0, 0.1) for y in (0, 0.2) for z in (0, 0.3)])
+    piece = bounding_polytope(corners, 0.001)
+    assert len(piece.planes) == 6
+    assert len(piece.vertices) == 8
+    assert piece.excess < 1e-4
+
+
+def test_a_mesh_with_a_notch_becomes_two_pieces() -> None:
+    mesh = l_shaped_mesh(0.2)
+    corners = mesh.vertices[mesh.triangles]
+    whole = convex_pieces(corners, 0.001)
+    parts = convex_pieces(corners, 0.001, max_pieces=3)
+    assert len(whole) == 1
+    assert len(parts) == 2
+    # The notch is a cube with an edge of 0.1 m: its centre is 0.05 m from the mesh.
+    assert reach_beyond(whole, mesh) > 0.04
+    assert reach_beyond(parts, mesh) < 0.001
+    rng = np.random.default_rng(3)
+    weights = rng.dirichlet((1.0, 1.0, 1.0), (len(corners), 40))
+    points = np.einsum("tmk,tkx->tmx", weights, corners).reshape(-1, 3)
+    assert sticks_out(parts, points) < 1e-9
+
+
+def test_a_file_holds_the_piece(tmp_path: Path) -> None:
+    piece = bounding_polytope(cloud(4), 0.004)
+    files = write_pieces(tmp_path, "arm", [piece], "# a comment\n")
+    assert files == ["meshes/arm.obj"]
+    mesh = read_mesh(tmp_path / files[0])
+    np.testing.assert_allclose(mesh.vertices, piece.vertices, atol=1e-6)
+    corners = mesh.vertices[mesh.triangles]
+    volume = np.einsum("ti,ti->t", corners[:, 0], np.cross(corners[:, 1], corners[:, 2])).sum()
+    assert volume > 0.0  # faces look outwards
+    two = write_pieces(tmp_path, "arm", [piece, piece])
+    assert two == ["meshes/arm_0.obj", "meshes/arm_1.obj"]
+
+
+def test_only_the_collision_geometry_of_one_link_is_replaced() -> None:
+    shape = '<collision>\n<geometry><sphere radius="1"/></geometry></collision>'
+    visual = '<visual><geometry><box size="1 1 1"/></geometry></visual>'
+    text = (
+        f'<robot name="r"><!-- kept --><link name="a">{visual}{shape}{shape}</link>'
+        f'<link name="b">{shape}</link><joint name="j" type="fixed"><parent link="a"/>'
+        '<child link="b"/></joint></robot>'
+    )
+    changed = with_collision_meshes(text, "a", ["meshes/a_0.obj", "meshes/a_1.obj"])
+    assert "<!-- kept -->" in changed
+    tree = read_urdf(changed, "r.urdf")
+    names = [shape.geometry.filename for shape in tree.links["a"].collisions]  # type: ignore[union-attr]
+    assert names == ["meshes/a_0.obj", "meshes/a_1.obj"]
+    assert len(tree.links["a"].visuals) == 1
+    assert [type(shape.geometry) for shape in tree.links["b"].collisions] == [Sphere]
+    with pytest.raises(InvalidDescription):
+        with_collision_meshes(text, "c", [])
+
+
+def test_what_is_no_solid_is_refused() -> None:
+    flat = np.array([[[0, 0, 0], [1, 0, 0], [0, 1, 0]]], float)
+    with pytest.raises(InvalidDescription):
+        convex_pieces(flat, 0.01)
+    with pytest.raises(InvalidDescription):
+        convex_pieces(np.empty((0, 3, 3)), 0.01)
+    for tolerance in (0.0, -1.0, np.nan):
+        with pytest.raises(InvalidConfig, check=about("tolerance")):
+            bounding_polytope(cloud(1), tolerance)
+    with pytest.raises(InvalidConfig, check=about("max_pieces")):
+        convex_pieces(flat, 0.01, 0)
+
+
+GAP = 0.01
+"""Distance at which the block of the slider passes the wall [m]."""
+
+
+def passing(folder: Path, height: float) -> Robot:
+    """Return a block that slides along a wall, whose spheres are 15 mm larger than its shape.
+
+    Args:
+        folder: for its files.
+        height: of a bump of the wall, in the middle of the way [m].
+    """
+    box = '<collision><origin xyz="{0}"/><geometry><box size="{1}"/></geometry></collision>'
+    wall = box.format("0 -0.1 0", "4 0.1 0.1")
+    bump = box.format(f"0 {-0.05 + 0.5 * height} 0", f"0.1 {height} 0.1") if height else ""
+    beside = box.format("0 1 0", "0.1 0.1 0.1")  # neighbours are not checked
+    urdf = (
+        f'<robot name="passing"><link name="wall">{wall}{bump}</link>'
+        f'<link name="mid">{beside}</link>'
+        f'<link name="block">{box.format("0 0 0", f"0.1 {0.1 - 2 * GAP} 0.1")}</link>'
+        '<joint name="x" type="prismatic"><parent link="wall"/><child link="mid"/>'
+        '<axis xyz="1 0 0"/><limit lower="-2" upper="2" velocity="1" effort="1"/></joint>'
+        '<joint name="z" type="prismatic"><parent link="mid"/><child link="block"/>'
+        '<axis xyz="0 0 1"/><limit lower="0" upper="0.01" velocity="1" effort="1"/></joint></robot>'
+    )
+    robot = sliding_robot(folder, urdf, {"x": 1.9, "z": 0.0}, ("wall", "block"))
+    radius = 0.04 + GAP + 0.005
+    wall_spheres = tuple((x, -0.1, 0.0, 0.05) for x in np.arange(-2.0, 2.0, 0.05).tolist())
+    return replace(robot, spheres={"wall": wall_spheres, "block": ((0.0, 0.0, 0.0, radius),)})
+
+
+@pytest.mark.parametrize(("height", "pairs"), [(0.0, [("wall", "block")]), (0.05, [])])
+def test_only_pairs_without_a_collision_of_their_shapes_are_found(
+    height: float, pairs: list[tuple[str, str]], tmp_path: Path
+) -> None:
+    found, findings = SelfCollisions(checked=[("wall", "block")]), Notes()
+    rng = np.random.default_rng(0)
+    added = add_excess_pairs(passing(tmp_path, height), found, (), rng, findings)
+    assert (added, found.exact_only) == (bool(pairs), pairs)
+    assert len(list(findings)) == len(pairs)
+
+
+def test_pairs_whose_spheres_rarely_collide_stay_as_they_are(tmp_path: Path) -> None:
+    robot = passing(tmp_path, 0.0)
+    robot = replace(robot, spheres={**robot.spheres, "block": ((0.0, 0.0, 0.0, 0.01),)})
+    found = SelfCollisions(checked=[("wall", "block")])
+    assert not add_excess_pairs(robot, found, (), np.random.default_rng(0), Notes())
+
+
+def test_spheres_are_seen_around_the_body_with_the_right_areas() -> None:
+    edge, radius = 0.2, 0.25
+    geometry = LinkGeometry.of_shapes([Shape(Box((edge,) * 3), np.eye(4))], lambda name: None)
+    assert geometry is not None
+    spheres = np.array([[0.0, 0.0, 0.0, radius]])
+    data = robot_picture({"a": geometry}, {"a": spheres}, {"a": from_xyz_rpy((3.0, 2.0, 1.0))})
+    image = np.asarray(Image.open(io.BytesIO(data)))
+    left, right = image[:, : image.shape[0]], image[:, image.shape[0] :]
+    body = float((left != 255).any(axis=2).sum())
+    disc = float((right != 255).any(axis=2).sum())
+    # Projected area of a cube: the sum of its faces' areas times their cosines to the viewer.
+    towards = np.array([1.0, 0.75, 0.6]) / np.linalg.norm([1.0, 0.75, 0.6])
+    shadow = edge**2 * towards.sum()
+    assert disc / body == pytest.approx(np.pi * radius**2 / shadow, rel=0.03)
+    rows = np.flatnonzero((right != 255).any(axis=(1, 2)))
+    assert 0.5 * (rows[0] + rows[-1]) == pytest.approx(0.5 * image.shape[0], abs=2.0)
+
+
+def test_a_png_is_read_back_as_it_was() -> None:
+    image = np.random.default_rng(0).integers(0, 256, (7, 11, 3), dtype=np.uint8)
+    assert np.array_equal(np.asarray(Image.open(io.BytesIO(png(image)))), image)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images and colours of clouds as pixels."""
+"""Images, depth images and clouds in all layouts that cameras use."""
 
 from __future__ import annotations
 
@@ -9,14 +9,19 @@ import numpy as np
 import pytest
 from builtin_interfaces.msg import Time
 from raised_errors import about
-from sensor_msgs.msg import Image, PointCloud2, PointField
+from sensor_msgs.msg import CameraInfo, Image, PointCloud2, PointField
 
+from motion_nodes.core.scene.depth_camera import Pinhole
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.ros.messages.camera_messages import (
     cloud_colours,
     cloud_message,
     depth_message,
+    depth_of,
+    info_message,
+    pinhole_of,
     pixels_of,
+    points_of,
 )
 
 RGB = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3)
@@ -71,3 +76,104 @@ def test_packed_colours_of_a_cloud():
     message.data = array.array("B", packed.astype(">u4").tobytes())
     np.testing.assert_array_equal(cloud_colours(message), expected)
     assert cloud_colours(cloud_message(np.ones((2, 3), np.float32), "camera", Time())) is None
+
+
+POINTS = np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32)
+
+
+def cloud(kind, offsets, step, *, big=False, height=1, padding=0, datatype=None):
+    width = len(POINTS) // height
+    rows = np.zeros((height, width * step + padding), np.uint8)
+    for axis, at in enumerate(offsets):
+        raw = POINTS[:, axis].astype(kind).reshape(height, width)
+        size = raw.dtype.itemsize
+        for r in range(height):
+            for c in range(width):
+                begin = c * step + at
+                rows[r, begin : begin + size] = np.frombuffer(raw[r, c : c + 1].tobytes(), np.uint8)
+    datatype = datatype or {4: PointField.FLOAT32, 8: PointField.FLOAT64}[np.dtype(kind).itemsize]
+    return PointCloud2(
+        height=height, width=width, point_step=step, row_step=rows.shape[1], is_bigendian=big,
+        fields=[
+            PointField(name=name, offset=at, datatype=datatype, count=1)
+            for name, at in zip("xyz", offsets, strict=True)
+        ],
+        data=array.array("B", rows.tobytes()),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        cloud("<f4", (0, 4, 8), 12),
+        cloud("<f4", (0, 4, 8), 32, height=3, padding=7),
+        cloud("<f4", (8, 0, 4), 16),
+        cloud("<f8", (0, 8, 16), 24, height=2),
+        cloud(">f4", (4, 8, 12), 20, big=True),
+        cloud_message(POINTS, "camera", Time()),
+    ],
+)
+def test_layouts_of_clouds(message):
+    assert points_of(message) == pytest.approx(POINTS)
+
+
+def changed(**changes):
+    message = cloud("<f4", (0, 4, 8), 12)
+    for name, value in changes.items():
+        setattr(message, name, value)
+    return message
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        changed(width=13), changed(point_step=11), changed(fields=[]), changed(point_step=0),
+        changed(row_step=10), changed(height=2), changed(data=array.array("B")),
+        cloud("<f4", (0, 4, 8), 12, datatype=PointField.INT32), changed(width=2**31),
+    ],
+)  # fmt: skip
+def test_invalid_clouds(message):
+    with pytest.raises(InvalidCommand):
+        points_of(message)
+
+
+def test_empty_clouds():
+    assert points_of(changed(width=0, row_step=0, data=array.array("B"))).shape == (0, 3)
+
+
+def test_depth_in_metres_and_millimetres():
+    depth = np.array([[0.5, np.nan, np.inf], [1.25, 0.0, 3.0]], np.float32)
+    message = depth_message(depth, "camera", Time())
+    assert np.array_equal(depth_of(message), depth, equal_nan=True)
+    whole = np.array([[500, 0, 65535], [1250, 1, 3000]])
+    for order, big in (("<u2", False), (">u2", True)):
+        rows = np.zeros((2, 10), np.uint8)
+        rows[:, :6] = whole.astype(order).view(np.uint8).reshape(2, 6)
+        message = Image(
+            height=2, width=3, step=10, encoding="16UC1", is_bigendian=big,
+            data=array.array("B", rows.tobytes()),
+        )  # fmt: skip
+        assert depth_of(message) == pytest.approx(1e-3 * whole)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"encoding": "rgb8"}, {"encoding": ""}, {"height": 3}, {"step": 8}, {"width": 0},
+     {"data": array.array("B")}],
+)  # fmt: skip
+def test_invalid_images(changes):
+    message = depth_message(np.ones((2, 3), np.float32), "camera", Time())
+    for name, value in changes.items():
+        setattr(message, name, value)
+    with pytest.raises(InvalidCommand):
+        depth_of(message)
+
+
+def test_camera_infos():
+    camera = Pinhole(640, 480, 500.0, 510.0, 320.5, 240.5)
+    message = info_message(camera, "camera", Time())
+    assert pinhole_of(message) == camera
+    message.p = [0.0] * 12
+    assert pinhole_of(message) == camera
+    with pytest.raises(InvalidCommand):
+        pinhole_of(CameraInfo())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One node per name and machine."""
+"""One node per name and machine; log folders; running robots; unmapped code."""
 
 from __future__ import annotations
 
@@ -8,12 +8,22 @@ import os
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 
+import numpy as np
 import pytest
+from moveit_msgs.action import MoveGroup
+from nav2_msgs.action import NavigateToPose
+from rclpy.action import ActionClient, ActionServer
+from ros_client import LATCHED, RosClient
+from std_msgs.msg import String
 
 from motion_nodes.errors import MotionError
+from motion_nodes.nodes.clients.commands import running_robots
 from motion_nodes.ros import instance_lock
+from motion_nodes.ros.environment import NO_LOG_FILES, init_arguments, log_folder
 from motion_nodes.ros.instance_lock import InstanceLock, SecondInstance
+from motion_nodes.ros.mapped_code import _unchanged_code, unmap_code
 
 
 @pytest.fixture(autouse=True)
@@ -135,3 +145,76 @@ def test_names_are_locked_without_any_temporary_folder(monkeypatch):
     with pytest.raises(SecondInstance):
         InstanceLock(f"/b/base{os.getpid()}")
     first.release()
+
+
+def test_the_folder_is_that_of_rcl(monkeypatch):
+    for name in ("ROS_LOG_DIR", "ROS_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", "/home/somebody")
+    assert log_folder() == Path("/home/somebody/.ros/log")
+    monkeypatch.setenv("ROS_HOME", "/data")
+    assert log_folder() == Path("/data/log")
+    monkeypatch.setenv("ROS_LOG_DIR", "~/logs")
+    assert log_folder() == Path("/home/somebody/logs")
+
+
+def test_a_folder_that_can_be_written_changes_nothing(monkeypatch, tmp_path):
+    monkeypatch.setenv("ROS_LOG_DIR", str(tmp_path / "new"))
+    assert init_arguments(["a"]) == ["a"]
+    assert not list((tmp_path / "new").iterdir())
+
+
+@pytest.mark.parametrize("folder", ["/proc/none", "/dev/null/log"])
+def test_a_folder_that_cannot_be_written_means_no_log_files(monkeypatch, capsys, folder):
+    monkeypatch.setenv("ROS_LOG_DIR", folder)
+    assert init_arguments(["a"]) == ["a", *NO_LOG_FILES]
+    assert folder in capsys.readouterr().err
+
+
+def test_servers_are_named_by_their_robots(module_client: RosClient) -> None:
+    node = module_client.node
+    assert "no robot" in running_robots(node, 0.1)
+    client = ActionClient(node, NavigateToPose, "/navigate_to_pose")
+    server = ActionServer(node, MoveGroup, "/left/move_action", lambda _: MoveGroup.Result())
+    try:
+        assert running_robots(node, 0.1) == "these robots run: left:=robot (arm)"
+        described = node.create_publisher(String, "/left/robot_description", LATCHED)
+        described.publish(String(data='<?xml version="1.0"?><robot name="franka"></robot>'))
+        module_client.wait(
+            lambda: running_robots(node) == "these robots run: left:=franka (arm)", "its name"
+        )
+    finally:
+        client.destroy()
+        server.destroy()
+
+
+def resident_code() -> int:
+    """Return the resident size of the executable mappings of this process [kB]."""
+    total, counts = 0, False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        words = line.split()
+        if not words[0].endswith(":"):
+            counts = words[1] == "r-xp" and words[4] != "0"
+        elif counts and words[0] == "Rss:":
+            total += int(words[1])
+    return total
+
+
+def test_unmapped_code_returns_when_it_is_executed():
+    matrix = np.diag([1.0, 2.0, 4.0])
+    inverse = np.linalg.inv(matrix)
+    before = resident_code()
+    unmap_code()
+    assert resident_code() < 0.8 * before
+    assert np.array_equal(np.linalg.inv(matrix), inverse)
+
+
+def test_changed_code_stays():
+    smaps = (
+        "1000-3000 r-xp 00000000 fe:00 12 /lib/a.so\nAnonymous:             0 kB\n"
+        "3000-4000 r-xp 00000000 fe:00 13 /lib/relocated.so\nAnonymous:             4 kB\n"
+        "3800-3900 r--p 00000000 fe:00 13 /lib/constants.so\nAnonymous:             0 kB\n"
+        "4000-5000 rw-p 00000000 fe:00 13 /lib/data.so\nAnonymous:             0 kB\n"
+        "5000-6000 r-xp 00000000 00:00 0 [vdso]\nAnonymous:             0 kB\n"
+    )
+    assert list(_unchanged_code(smaps)) == [(0x1000, 0x3000), (0x3800, 0x3900)]

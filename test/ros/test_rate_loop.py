@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loop of a node at a fixed rate."""
+"""Loops, their queues of jobs, and periodic threads."""
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 
 import numpy as np
 import pytest
 from patience import wait_until
+from rclpy.node import Node
 
-from motion_nodes.ros.concurrency.loops import RateLoop
+from motion_nodes.ros.concurrency.loops import PeriodicCall, RateLoop
+from motion_nodes.ros.concurrency.queues import ExecutorQueue, LoopQueue
 
 
 def never(error: BaseException) -> None:
@@ -177,3 +180,126 @@ def test_a_wake_ends_a_long_sleep_and_keeps_the_grid():
     periods = (ticks[1] - ticks[0]) * 100.0
     assert periods == pytest.approx(round(periods), abs=1e-6)
     assert 1 <= round(periods) < 1000
+
+
+def test_a_number_of_jobs_is_run_and_an_empty_queue_is_no_error():
+    queue, done = LoopQueue(), list[int]()
+    threads = [
+        threading.Thread(target=queue.call, args=(lambda k=k: done.append(k), 10.0))
+        for k in range(3)
+    ]
+    for number, thread in enumerate(threads, start=1):
+        thread.start()
+        wait_until(lambda n=number: len(queue) == n, "the job")
+    queue.run(2)
+    assert done == [0, 1]
+    queue.run()
+    queue.run(2)
+    assert done == [0, 1, 2]
+    for thread in threads:
+        thread.join(10.0)
+
+
+class Caller:
+    """Records the times of its calls, each of which may take ``takes`` [s]."""
+
+    def __init__(self, takes: float = 0.0) -> None:
+        self.takes, self.times, self.called = takes, [], threading.Event()
+
+    def call(self) -> None:
+        self.times.append(time.monotonic())
+        self.called.set()
+        time.sleep(self.takes)
+
+
+def wait_for_calls(caller: Caller, count: int) -> None:
+    end = time.monotonic() + 30.0
+    while len(caller.times) < count:
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+def test_two_are_called_at_their_own_periods():
+    begin = time.monotonic()
+    often, seldom = Caller(), Caller()
+    calls = [PeriodicCall(often.call, 0.01), PeriodicCall(seldom.call, 0.1)]
+    wait_for_calls(seldom, 3)
+    for call in calls:
+        call.end()
+    assert seldom.times[0] - begin >= 0.1
+    assert len(often.times) > len(seldom.times)
+
+
+def test_nothing_is_called_after_the_end_and_all_begins_anew():
+    for _ in range(2):
+        caller = Caller()
+        call = PeriodicCall(caller.call, 0.01)
+        wait_for_calls(caller, 1)
+        call.end()
+        count = len(caller.times)
+        time.sleep(0.05)
+        assert len(caller.times) == count
+
+
+def test_the_end_waits_for_a_call_under_way():
+    caller = Caller(takes=0.2)
+    call = PeriodicCall(caller.call, 0.01)
+    assert caller.called.wait(30.0)
+    call.end()
+    assert time.monotonic() - caller.times[-1] >= 0.2
+
+
+def test_one_that_ends_itself_ends():
+    class Once(Caller):
+        def call(self) -> None:
+            super().call()
+            regular.end()
+
+    once = Once()
+    regular = PeriodicCall(once.call, 0.01)
+    wait_for_calls(once, 1)
+    time.sleep(0.05)
+    assert len(once.times) == 1
+
+
+def test_an_object_that_has_gone_is_called_no_more():
+    caller, other = Caller(), Caller()
+    times = caller.times
+    PeriodicCall(caller.call, 0.01)
+    kept = PeriodicCall(other.call, 0.01)
+    wait_for_calls(caller, 1)
+    del caller
+    gc.collect()
+    count = len(times)
+    wait_for_calls(other, len(other.times) + 5)
+    assert len(times) <= count + 1
+    kept.end()
+
+
+def test_what_came_late_is_not_made_up_for():
+    slow, quick = Caller(takes=0.1), Caller()
+    calls = [PeriodicCall(slow.call, 0.2), PeriodicCall(quick.call, 0.02)]
+    wait_for_calls(slow, 3)
+    for call in calls:
+        call.end()
+    # Of 30 periods before the third slow call, 10 pass in the two others.
+    assert sum(t <= slow.times[2] for t in quick.times) < 28
+
+
+def test_a_job_that_runs_the_others_does_not_recurse(ros):
+    """Thousands of jobs wait after a delay of the executor, and each may run the others."""
+    node = Node("jobs", use_global_arguments=False)
+    jobs, done = ExecutorQueue(node), []
+
+    def job() -> None:
+        jobs.run()
+        done.append(1)
+
+    for _ in range(5000):
+        jobs.submit(job)
+    jobs.submit(lambda: 1 / 0)
+    jobs.submit(job)
+    jobs.run()
+    assert len(done) == 5001
+    jobs.destroy()
+    node.destroy_node()

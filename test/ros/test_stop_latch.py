@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A resume that arrives during a cycle of the loop, from another thread."""
+"""Stops and brakes in the cycle of a loop, from other threads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from diagnostic_msgs.msg import DiagnosticStatus
 from patience import wait_until
-from ros.probe import Probe, active
+from ros.probe import Probe, active, make
 from std_msgs.msg import Empty
 
 from motion_nodes.core.control.stop_state import StopState
@@ -129,3 +129,52 @@ def test_a_stop_of_a_clock_in_the_future_reaches_other_nodes_and_can_be_resumed(
     assert latch.state.stopped, "as in a node that starts later"
     assert latch.resume()
     assert not latch.state.stopped
+
+
+__all__ = ["make"]
+
+
+def moving(node: Probe, monkeypatch: Any, stopped: Any) -> Probe:
+    """Return the node, active and in motion, with its reaction to a stop replaced."""
+    active(node)
+    node.motion = True
+    monkeypatch.setattr(node, "in_motion", lambda: node.motion)
+    monkeypatch.setattr(node, "stopped", stopped)
+    return node
+
+
+def test_commands_are_refused_while_it_brakes_and_not_afterwards(make, monkeypatch):
+    seen: list[tuple[str, str]] = []
+
+    def stopped(why: str) -> None:
+        node.note("brake")
+        seen.append((why, node.stop_reason))
+        node.motion = False
+
+    node = moving(make(), monkeypatch, stopped)
+    node.trigger_deactivate()
+    assert node.calls[-2][0] == "brake"
+    assert node.calls[-2][1] == "probe", "in the loop"
+    assert node.happened()[-1] == "halt"
+    assert len(seen) == 1
+    assert seen[0][0] == seen[0][1] != ""
+    assert node.stop_reason == ""
+
+
+def test_a_node_that_fails_to_brake_is_halted(make, monkeypatch):
+    def stopped(why: str) -> None:
+        raise ZeroDivisionError("on purpose")
+
+    node = moving(make(), monkeypatch, stopped)
+    node.trigger_deactivate()
+    assert not node.active
+    assert node.happened()[-1] == "halt"
+    assert (node.failure, node.stop_reason) == (None, "")
+
+
+def test_a_robot_that_does_not_come_to_rest_is_halted(make, monkeypatch):
+    monkeypatch.setattr("motion_nodes.ros.node.BRAKE_TIMEOUT", 0.05)
+    node = moving(make(), monkeypatch, lambda why: None)
+    node.trigger_deactivate()
+    assert not node.active
+    assert node.happened()[-1] == "halt"

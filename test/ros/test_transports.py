@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transports of the middleware: UDP for nodes, shared memory for images or on request."""
+"""Transports of the middleware, its security, and overridden quality of service."""
 
 from __future__ import annotations
 
@@ -11,8 +11,15 @@ from pathlib import Path
 
 import pytest
 from patience import wait_until
+from rclpy.qos import DurabilityPolicy, HistoryPolicy, ReliabilityPolicy
+from ros.probe import make, served
+from std_msgs.msg import Int64
 
+from motion_nodes.cli.ros2 import parser_of
+from motion_nodes.errors import MotionError
+from motion_nodes.nodes.clients.ros2 import nodes, topic
 from motion_nodes.nodes.registry import node_class
+from motion_nodes.ros import qos
 from motion_nodes.ros.transports import (
     CHOSEN,
     LOOPBACK,
@@ -21,7 +28,9 @@ from motion_nodes.ros.transports import (
     SUITE,
     UDP,
     VARIABLE,
+    check_security,
     choose_transports,
+    explained,
 )
 
 
@@ -138,3 +147,118 @@ def test_endpoints_allocate_samples_on_demand(discovery):
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     # With 100 samples for each endpoint: 147 kB.
     assert int(ran.stdout) / SERVICES < 80e3
+
+
+ON = {"ROS_SECURITY_ENABLE": "true"}
+ENFORCED = {**ON, "ROS_SECURITY_STRATEGY": "Enforce", "ROS_SECURITY_KEYSTORE": "/keys"}
+
+
+@pytest.mark.parametrize(
+    ("environment", "named"),
+    [
+        (ON, "ROS_SECURITY_STRATEGY"),
+        ({**ENFORCED, "ROS_SECURITY_STRATEGY": "Permissive"}, "ROS_SECURITY_STRATEGY"),
+        ({**ENFORCED, "ROS_SECURITY_KEYSTORE": ""}, "ROS_SECURITY_KEYSTORE"),
+    ],
+)
+def test_security_that_would_not_be_there_is_refused(environment, named):
+    with pytest.raises(MotionError, match=named):
+        check_security(environment)
+
+
+@pytest.mark.parametrize("environment", [{}, {"ROS_SECURITY_ENABLE": "false"}, ENFORCED])
+def test_other_settings_are_accepted(environment):
+    check_security(environment)
+
+
+def test_a_node_does_not_start_unprotected(tmp_path):
+    (tmp_path / "enclaves").mkdir()
+    command = [sys.executable, "-m", "motion_nodes.nodes", "mock_sim", "--ros-args"]
+    command += ["-p", "robots:=[jetbot]"]
+    environment = {**os.environ, **ENFORCED, "ROS_SECURITY_KEYSTORE": str(tmp_path)}
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 1
+    assert "cannot start" in ended.stderr
+
+
+def test_what_the_wheels_lack_is_explained():
+    assert "docs/security.md" in explained("Fast DDS doesn't have the security libraries")
+    assert explained("another error") == "another error"
+
+
+__all__ = ["make", "served"]
+
+
+def test_given_policies_override_the_profile_and_become_parameters_of_the_node(make):
+    node = make(
+        "qos_overrides./numbers.subscription.depth:=7",
+        "qos_overrides./numbers.publisher.reliability:=best_effort",
+        "qos_overrides./numbers.publisher.durability:=transient_local",
+    )
+    node.trigger_configure()
+    assert node.get_parameter("qos_overrides./numbers.subscription.depth").value == 7
+    assert not node.has_parameter("qos_overrides./numbers.subscription.reliability")
+    assert node.numbers._subscription.qos_profile.depth == 7
+    publisher = node.create_publisher(Int64, "numbers", qos.STREAM)
+    offered = publisher.qos_profile
+    assert offered.reliability == ReliabilityPolicy.BEST_EFFORT
+    assert offered.durability == DurabilityPolicy.TRANSIENT_LOCAL
+    assert (offered.history, offered.depth) == (HistoryPolicy.KEEP_LAST, qos.STREAM.depth)
+    assert qos.STREAM.reliability == ReliabilityPolicy.RELIABLE, "the constant"
+    (told,) = node.get_publishers_info_by_topic("/numbers")
+    assert told.qos_profile.reliability == ReliabilityPolicy.BEST_EFFORT
+    node.trigger_cleanup()
+    node.trigger_configure()
+    assert node.numbers._subscription.qos_profile.depth == 7
+
+
+@pytest.mark.parametrize(
+    ("override", "word"),
+    [
+        ("depht:=3", "depht"),
+        ("depth:=0", "depth"),
+        ("depth:=1000000000000", "depth"),
+        ("depth:=.nan", "depth"),
+        ("reliability:=sometimes", "reliability"),
+        ("reliability:=1", "reliability"),
+        ("lifespan:=1000", "lifespan"),
+    ],
+)
+def test_policies_and_values_that_do_not_exist_are_refused(make, override, word):
+    node = make(f"qos_overrides./numbers.subscription.{override}")
+    node.trigger_configure()
+    assert node.state_label == "unconfigured"
+    assert f"qos_overrides./numbers.subscription.{word}" in node.failure
+
+
+def test_the_graph_tells_no_depth_and_the_list_every_node(make, capsys, monkeypatch):
+    make(name="first").trigger_configure()
+    make(name="second")
+    for module, command, words, found in (
+        (topic, "topic", ["info", "-v", "/numbers"], ["/first: std", "depth unknown"]),
+        (nodes, "node", ["list"], ["/first\n", "/second\n"]),
+    ):  # fmt: skip
+        options = parser_of(command).parse_args([*words, "--spin-time", "0.2"])
+
+        def all_told(options=options, found=found):
+            options.run(options)
+            told = capsys.readouterr().out
+            return all(part in told for part in found)
+
+        monkeypatch.setattr(module, "participant", lambda: Reader(make))
+        wait_until(all_told, f"{found}")
+
+
+class Reader:
+    """A node of this process, whose rclpy is initialized, in place of a new participant."""
+
+    def __init__(self, make):
+        self._node = None
+        self._make = make
+
+    def __enter__(self):
+        self._node = self._make(name="_reader")
+        return self._node
+
+    def __exit__(self, *_):
+        self._node.destroy_node()

@@ -8,21 +8,24 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from raised_errors import about
 from scene.checkers import NEAR, configurations, pair
 from scene.random_scenes import random_pose, random_scene
 from scene.slider_robot import sliding_robot
 
 from motion_nodes.core.robot.kinematics import Kinematics
-from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.loader import available_robots, load_robot
 from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.tree import Box, Cylinder, Sphere
-from motion_nodes.core.scene.allowed_collisions import AllowedCollisions
+from motion_nodes.core.scene.allowed_collisions import AllowedCollisions, touch_links
 from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.link_margins import carriers, scene_for
+from motion_nodes.core.scene.robot_spheres import link_bodies
 from motion_nodes.core.scene.scene import AttachedBody, Part, Scene, world_object
 from motion_nodes.core.scene.shapes import HalfSpace, triangle_mesh
 from motion_nodes.core.scene.world import World
-from motion_nodes.errors import InvalidCommand
+from motion_nodes.errors import InvalidCommand, UnknownFrame
 
 
 @pytest.fixture(scope="module")
@@ -277,3 +280,126 @@ def test_numbers_beyond_what_is_plausible_are_no_objects(solid: Sphere | Box, x:
         world_object("far", solid, from_xyz_rpy((x, 0.0, 0.0)))
     with pytest.raises(InvalidCommand):
         triangle_mesh(1e155 * np.eye(3), [(0, 1, 2)])
+
+
+FRANKA = load_robot("franka")
+ARM = FRANKA.group("arm").joints
+FINGERS = FRANKA.group("gripper").joints
+
+
+def full(**moved):
+    q = FRANKA.home.copy()
+    for name, value in moved.items():
+        q[FRANKA.joint_names.index(name)] = value
+    return q
+
+
+@pytest.mark.parametrize("name", ["franka", "ur10e"])
+@pytest.mark.parametrize("seed", range(4))
+def test_links_of_one_carrier_stand_still_against_each_other(name, seed):
+    """Relative poses change with random joints exactly where the carriers differ."""
+    rng = np.random.default_rng(seed)
+    robot = load_robot(name)
+    joints = [j for j in robot.joint_names if rng.random() < 0.5]
+    carrier = carriers(robot, joints)
+    kinematics = Kinematics(robot.tree, robot.joint_names)
+    a = robot.home.copy()
+    b = a.copy()
+    columns = [robot.joint_names.index(j) for j in joints]
+    b[columns] += rng.uniform(0.1, 0.5, len(joints))
+    before, after = kinematics.frames(a), kinematics.frames(b)
+    for i, first in enumerate(kinematics.frame_names):
+        for j, second in enumerate(kinematics.frame_names[:i]):
+            relative = [np.linalg.inv(X[i]) @ X[j] for X in (before, after)]
+            still = np.allclose(relative[0], relative[1], atol=1e-9)
+            assert still == (carrier[first] == carrier[second])
+
+
+def test_the_floor_under_the_base_and_closed_fingers_do_not_block_the_arm():
+    world = World()
+    world.add(world_object("floor", HalfSpace()))
+    closed = full(panda_finger_joint1=0.0, panda_finger_joint2=0.0)
+    whole = CollisionChecker(FRANKA, scene=world.scene)
+    assert not whole.is_free(closed)
+    told = {c.pair for c in whole.explain(closed)}
+    assert ("panda_link0", "floor") in told
+    arm = CollisionChecker(FRANKA, scene=scene_for(FRANKA, ARM, world.scene))
+    assert arm.is_free(closed)
+    # Collisions of the arm itself count.
+    low = full(panda_joint2=1.7, panda_joint4=-0.5)
+    assert "floor" in {c.pair[1] for c in arm.explain(low)}
+    gripper = CollisionChecker(FRANKA, scene=scene_for(FRANKA, FINGERS, world.scene))
+    told = {c.pair[0] for c in gripper.explain(low)}
+    assert told == {"panda_leftfinger", "panda_rightfinger"}, "the hand was checked, too"
+
+
+def test_what_is_carried_counts_with_its_carrier():
+    world = World()
+    X = Kinematics(FRANKA.tree, FRANKA.joint_names).pose(FRANKA.home, "panda_hand_tcp")
+    ball = (Part(Sphere(0.03), np.eye(4)),)
+    world.attach(AttachedBody("tool", "panda_hand_tcp", np.eye(4), ball))
+    world.attach(AttachedBody("sign", "panda_link0", X, ball))
+    for joints, touches in ((ARM, True), (FINGERS, False)):
+        checker = CollisionChecker(FRANKA, scene=scene_for(FRANKA, joints, world.scene))
+        pairs = {frozenset(c.pair) for c in checker.explain(FRANKA.home)}
+        assert (frozenset(("tool", "sign")) in pairs) == touches
+
+
+def test_what_the_scene_says_of_a_pair_stays():
+    world = World()
+    world.add(world_object("floor", HalfSpace()))
+    world.set_allowed(world.scene.allowed.with_pairs([("floor", "panda_link0")], False))
+    seen = scene_for(FRANKA, ARM, world.scene)
+    assert not seen.allowed.allows("floor", "panda_link0")
+    assert len(seen.allowed.pairs) > 1
+    assert scene_for(FRANKA, ARM, world.scene) is seen
+    assert scene_for(FRANKA, FINGERS, world.scene) is not seen
+    assert seen.objects is world.scene.objects
+    assert {b.name for b in link_bodies(FRANKA)} > {"panda_link0"}
+
+
+ROBOTS = sorted(available_robots())
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_they_are_links_and_include_the_carrier_but_never_the_whole_arm(name):
+    robot = load_robot(name)
+    for link in robot.tree.frame_names:
+        found = touch_links(robot, link)
+        assert link in found
+        assert found <= set(robot.tree.frame_names)
+    for group in robot.groups.values():
+        if group.tip is not None:
+            first = robot.tree.joint(group.joints[0])
+            assert first.parent not in touch_links(robot, group.tip)
+
+
+@pytest.mark.parametrize("name", [n for n in ROBOTS if "gripper" in load_robot(n).groups])
+def test_a_gripper_carries_with_all_its_fingers(name):
+    robot = load_robot(name)
+    fingers = {robot.tree.joint(joint).child for joint in robot.groups["gripper"].joints}
+    palms = {robot.tree.joint(joint).parent for joint in robot.groups["gripper"].joints}
+    for link in (robot.tool_frame, *fingers, *palms):
+        assert fingers | palms <= touch_links(robot, link)
+
+
+def test_fingers_that_mimic_others_touch_too():
+    robot = load_robot("open_manipulator_x")
+    assert {"gripper_left_link", "gripper_right_link"} <= touch_links(robot, robot.tool_frame)
+
+
+def test_an_arm_without_a_gripper_touches_with_its_flange():
+    found = touch_links(load_robot("ur10e"), "tool0")
+    assert "wrist_3_link" in found
+    assert "wrist_2_link" not in found
+
+
+def test_wheels_are_no_gripper():
+    robot = load_robot("jetbot")
+    wheels = {robot.tree.joint(joint).child for joint in robot.base.wheel_names}
+    assert not wheels & touch_links(robot, robot.base_frame)
+
+
+def test_an_unknown_link():
+    with pytest.raises(UnknownFrame, check=about("panda_hnad")):
+        touch_links(load_robot("franka"), "panda_hnad")

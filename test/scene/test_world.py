@@ -1,26 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes of a world: revisions, differences, attached objects, errors without side effects."""
+"""Changes of a world, its arrays, and voxels as a solid."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 from raised_errors import about
+from scene.checkers import configurations
 
+from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import from_xyz_rpy, inverse
 from motion_nodes.core.robot.tree import Box, Sphere
 from motion_nodes.core.scene.allowed_collisions import AllowedCollisions
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.collision_arrays import checked_matrix
+from motion_nodes.core.scene.mesh_distance import signed_distance
+from motion_nodes.core.scene.robot_spheres import link_bodies
 from motion_nodes.core.scene.scene import (
     AttachedBody,
     Part,
     Scene,
+    WorldObject,
     checked_pose,
     difference,
     world_object,
 )
 from motion_nodes.core.scene.shapes import Capsule, HalfSpace, triangle_mesh
+from motion_nodes.core.scene.triangle_surfaces import spatial_order
+from motion_nodes.core.scene.voxels import MAX_VOXELS, box_surface, decode, encode, voxels
 from motion_nodes.core.scene.world import World
 from motion_nodes.errors import InvalidCommand
 
@@ -181,3 +191,181 @@ def test_another_scene_is_taken_whole() -> None:
     world.replace(Scene({"ball": BALL}, revision=77))
     assert set(world.scene.objects) == {"ball"}
     assert world.revision == revision + 1
+
+
+def random_matrix(rng: Any, links: list[str], objects: list[str]) -> AllowedCollisions:
+    """Return random entries of pairs and defaults, also for names that nothing has."""
+    names = [*links, *objects, "nothing"]
+    allowed = AllowedCollisions()
+    for value in (True, False):
+        pairs = [(str(rng.choice(names)), str(rng.choice(names))) for _ in range(12)]
+        allowed = allowed.with_pairs(pairs, value)
+    for name in rng.choice(names, 4, replace=False):
+        allowed = allowed.with_default(str(name), bool(rng.random() < 0.7))
+    return allowed
+
+
+def test_a_pair_is_checked_unless_the_matrix_allows_its_collision() -> None:
+    rng, bodies = np.random.default_rng(5), link_bodies(load_robot("franka"))
+    objects = tuple(WorldObject(f"object_{k}", np.eye(4), ()) for k in range(6))
+    for _ in range(50):
+        allowed = random_matrix(rng, [b.name for b in bodies], [o.name for o in objects])
+        expected = [
+            [body.in_world and not allowed.allows(body.name, item.name) for body in bodies]
+            for item in objects
+        ]
+        assert np.array_equal(checked_matrix(allowed, objects, bodies), expected)
+
+
+def test_the_spatial_order_is_that_of_interleaved_bits() -> None:
+    points = np.random.default_rng(6).uniform(-1.0, 2.0, (300, 3))
+    low = points.min(axis=0)
+    cells = np.minimum((points - low) / np.ptp(points, axis=0).max() * 1024.0, 1023.0).astype(int)
+    codes = [
+        sum(
+            ((int(x) >> bit) & 1) << (3 * bit + axis)
+            for bit in range(10)
+            for axis, x in enumerate(cell)
+        )
+        for cell in cells
+    ]
+    order = spatial_order(np.stack([points, points], axis=1))
+    assert np.array_equal(order, np.argsort(codes, kind="stable"))
+
+
+EDGE = 0.05
+X_WV = from_xyz_rpy((0.8, 0.1, 0.5), (0.0, 0.0, 0.3))
+
+
+def random_voxels(count: int, seed: int = 0, reach: int = 12, edge: float = EDGE):
+    rng = np.random.default_rng(seed)
+    return voxels(edge, rng.integers(-reach, reach, (count, 3)))
+
+
+def test_merged_boxes_are_exactly_the_voxels():
+    for seed, count in enumerate((1, 30, 3000)):
+        made = random_voxels(count, seed, reach=7)
+        corners = (made.boxes / EDGE).round().astype(int)
+        cells = [
+            (x, y, z)
+            for (x0, y0, z0), (x1, y1, z1) in corners
+            for x in range(x0, x1)
+            for y in range(y0, y1)
+            for z in range(z0, z1)
+        ]
+        assert len(cells) == len(set(cells))
+        assert set(cells) == set(map(tuple, made.cells.tolist()))
+    block = voxels(EDGE, np.argwhere(np.ones((5, 6, 7))))
+    assert len(block.boxes) == 1
+
+
+@pytest.mark.parametrize(
+    ("edge", "cells"),
+    [(0.0, [[0, 0, 0]]), (np.nan, [[0, 0, 0]]), (0.1, np.empty((0, 3))), (0.1, [[1 << 21, 0, 0]]),
+     (0.1, np.zeros((MAX_VOXELS + 1, 3), np.int8))],
+)  # fmt: skip
+def test_invalid_voxels(edge, cells):
+    with pytest.raises(InvalidCommand):
+        voxels(edge, cells)
+
+
+def test_checks_equal_those_of_single_boxes():
+    robot, made = load_robot("franka"), random_voxels(150)
+    one, many = World(), World()
+    one.add(world_object("<octomap>", made, X_WV))
+    places = []
+    for cell in made.cells:
+        X = np.eye(4)
+        X[:3, 3] = (cell + 0.5) * EDGE
+        places.append(X)
+    boxes = tuple(Box((EDGE,) * 3) for _ in places)
+    many.add(world_object("boxes", boxes, X_WV, poses=tuple(places)))
+    checkers = [CollisionChecker(robot, "arm", scene=world.scene) for world in (one, many)]
+    Q = configurations(checkers[0], 400, seed=3)
+    free = [checker.are_free(Q) for checker in checkers]
+    # On the common face of two boxes, verdicts may differ by rounding.
+    assert (free[0] != free[1]).sum() <= 1
+    assert 0.02 < free[0].mean() < 0.98
+    for q in Q[:40]:
+        exact = [checker.exact.is_free(q) for checker in checkers]
+        assert exact[0] == exact[1]
+        near = [checker.distance(q).value for checker in checkers]
+        if near[1] > 0.0:
+            assert near[0] == pytest.approx(near[1], abs=1e-6)
+
+
+def test_distances_and_surface():
+    made = random_voxels(60)
+    points = np.random.default_rng(2).uniform(-1.0, 1.0, (200, 3))
+    distance, direction = signed_distance(made, points)
+    low, high = made.cells * EDGE, (made.cells + 1) * EDGE
+    beyond = np.maximum(low - points[:, None], points[:, None] - high)
+    expected = np.linalg.norm(np.maximum(beyond, 0.0), axis=2).min(axis=1)
+    outside = distance > 0.0
+    assert distance[outside] == pytest.approx(expected[outside], abs=1e-12)
+    assert (expected[~outside] == 0.0).all()
+    step = 1e-6
+    moved = signed_distance(made, points + step * direction)[0]
+    assert ((moved - distance) / step)[outside] == pytest.approx(1.0, abs=1e-3)
+    vertices, faces = box_surface(made.boxes)
+    a, b, c = (vertices[faces[:, k]] for k in range(3))
+    volume = np.einsum("ti,ti->", a, np.cross(b, c)) / 6.0
+    assert volume == pytest.approx(len(made.cells) * EDGE**3)
+
+
+def leaves_of(data: bytes) -> dict[tuple[int, int, int, int], int]:
+    """Read the binary format recursively: (keys, depth) -> mark of each leaf."""
+    found = {}
+
+    def node(at: int, depth: int, key: tuple[int, ...]) -> int:
+        marks, at = data[at] | data[at + 1] << 8, at + 2
+        for child in range(8):
+            mark = marks >> (2 * child) & 3
+            own = tuple(2 * key[axis] + (child >> axis & 1) for axis in range(3))
+            if mark == 3:
+                at = node(at, depth + 1, own)
+            elif mark:
+                found[(*own, depth + 1)] = mark
+        return at
+
+    assert node(0, 0, (0, 0, 0)) == len(data)
+    return found
+
+
+@pytest.mark.parametrize("binary", [True, False])
+def test_octrees_there_and_back(binary):
+    for count in (1, 7, 4000):
+        made = random_voxels(count, seed=count, reach=20)
+        assert decode(encode(made, binary), EDGE, binary).equals(made)
+
+
+def test_binary_trees_by_a_second_reader():
+    made = random_voxels(300, reach=6)
+    leaves = leaves_of(encode(made))
+    assert set(leaves.values()) == {2}
+    keys = {(x - 32768, y - 32768, z - 32768) for x, y, z, depth in leaves if depth == 16}
+    assert keys == set(map(tuple, made.cells.tolist()))
+
+
+def test_pruned_and_free_nodes():
+    # One level of free child 0, occupied child 7 of the whole space: too large to be voxels.
+    with pytest.raises(InvalidCommand):
+        decode(bytes([0x01, 0x80]), EDGE)
+    # A chain of first children, whose last node has one free and one occupied leaf at depth 15.
+    chain = bytes([0x03, 0x00]) * 14 + bytes([0x01 | 0x02 << 2, 0x00])
+    made = decode(chain, EDGE)
+    assert len(made.cells) == 8
+    assert made.cells.max(axis=0).tolist() == [3 - 32768, 1 - 32768, 1 - 32768]
+    free = bytes([0x03, 0x00]) * 15 + bytes([0x01, 0x00])
+    assert decode(free, EDGE) is None
+    assert decode(b"", EDGE) is None
+
+
+@pytest.mark.parametrize(
+    ("data", "binary"),
+    [(b"\x00", True), (b"\xff\xff", True), (b"\xff" * 7, False), (bytes([3, 0]) * 40, True),
+     (b"\x00\x00\x00\x00\x00" * 2, False), (bytes([3, 0]) * 16 + bytes([2, 0]), True)],
+)  # fmt: skip
+def test_invalid_trees(data, binary):
+    with pytest.raises(InvalidCommand):
+        decode(data, EDGE, binary)

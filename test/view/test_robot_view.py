@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The nodes of the scene: shapes, colours, poses, and messages when a joint moves."""
+"""The nodes of the scene: shapes, colours, poses, cameras, and messages when a joint moves."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -12,10 +17,28 @@ from scipy.spatial.transform import Rotation
 from view.toy_robot import hand_made, pose
 
 from motion_nodes.core.robot.link_poses import LinkPoses
-from motion_nodes.core.robot.tree import Box, Shape
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.tree import Box, Cylinder, Mesh, Shape, Sphere
+from motion_nodes.core.scene.shapes import spiral_directions
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.extras.viewer.robot_view import GHOST, PLACEHOLDER_RGB, PLAIN_RGB, SOLID, colour
+from motion_nodes.extras.viewer import browser
+from motion_nodes.extras.viewer.browser import DIRECTIONS, ViewPanel
+from motion_nodes.extras.viewer.robot_view import (
+    GHOST,
+    PLACEHOLDER_RGB,
+    PLAIN_RGB,
+    SOLID,
+    colour,
+    merged,
+)
+from motion_nodes.extras.viewer.scene_setup import (
+    FIELD_OF_VIEW,
+    VIEW_DIRECTION,
+    SceneSetup,
+    camera_for,
+)
 from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
+from motion_nodes.typing import Array
 
 
 def node_pose(node):
@@ -163,3 +186,133 @@ def test_ghost_appears_moves_with_the_base_and_goes(open_viewer, toy):
 def test_colours(rgba, rgb, opacity):
     shape = Shape(Box((1, 1, 1)), np.eye(4), rgba)
     assert colour(shape, SOLID) == (rgb, opacity)
+
+
+PARTS = [
+    (Box((0.1, 0.2, 0.3)), 0.1 * 0.2 * 0.3, (0.05, 0.1, 0.15)),
+    (Cylinder(0.2, 0.5), np.pi * 0.04 * 0.5, (0.2, 0.2, 0.25)),
+    (Sphere(0.3), 4.0 / 3.0 * np.pi * 0.027, (0.3, 0.3, 0.3)),
+]
+
+
+def enclosed(triangles):
+    """Return the volume of outward-facing triangles [m^3], by the divergence theorem."""
+    a, b, c = (triangles.vertices[triangles.faces[:, k]] for k in range(3))
+    return float(np.einsum("ij,ij->i", a, np.cross(b, c)).sum() / 6.0)
+
+
+@pytest.mark.parametrize(("geometry", "volume", "half"), PARTS, ids=["box", "cylinder", "sphere"])
+def test_a_part_keeps_its_volume_its_size_and_its_place(geometry, volume, half):
+    X = pose((1.0, -2.0, 0.5), (0.3, -0.2, 0.7))
+    triangles = merged([Shape(geometry, X)])
+    assert enclosed(triangles) == pytest.approx(volume, rel=0.02)
+    local = (triangles.vertices - X[:3, 3]) @ X[:3, :3]
+    np.testing.assert_allclose(local.max(axis=0), half, rtol=5e-3)
+    np.testing.assert_allclose(local.min(axis=0), -np.array(half), rtol=5e-3)
+    grown = merged([Shape(geometry, X)], grow=0.01)
+    local = (grown.vertices - X[:3, 3]) @ X[:3, :3]
+    np.testing.assert_allclose(local.max(axis=0), np.array(half) + 0.01, rtol=5e-3)
+
+
+def test_parts_together_are_what_they_are_alone():
+    shapes = [Shape(geometry, pose((k, 0.0, 0.0))) for k, (geometry, _, _) in enumerate(PARTS)]
+    together = merged(shapes)
+    assert enclosed(together) == pytest.approx(sum(enclosed(merged([s])) for s in shapes))
+    assert together.faces.max() == len(together.vertices) - 1
+    with pytest.raises(TypeError, match="Mesh"):
+        merged([Shape(Mesh("part.stl", (1, 1, 1)), np.eye(4))])
+
+
+def test_what_looks_the_same_on_a_link_is_one_node(open_viewer):
+    robot = load_robot("franka")
+    viewer = open_viewer(ViewedRobot.of(robot))
+    scene = viewer._server.scene
+    shapes = sum(len(link.visuals) for link in robot.tree.links.values())
+    view = viewer._robots["franka"].view
+    nodes = [
+        handle
+        for link in view.links
+        for number in range(shapes)
+        if (handle := scene.get_handle_by_name(f"{link.name}/visual_{number}")) is not None
+    ]
+    assert len(nodes) < shapes / 2
+
+
+def camera(*balls: tuple[tuple[float, float, float], float], **options: Any) -> SimpleNamespace:
+    """Return the camera that is set for given balls."""
+    view = SimpleNamespace()
+    server: Any = SimpleNamespace(scene=MagicMock(), initial_camera=view)
+    SceneSetup(server, [(np.array(c), r) for c, r in balls], **options)
+    return view
+
+
+@pytest.mark.parametrize("size", [(1400, 900), (1024, 768), (760, 420), (800, 1200), (390, 844)])
+def test_robots_fill_what_the_panel_leaves_free(size: tuple[int, int]) -> None:
+    balls = [(np.array([0.0, 0.0, 0.5]), 0.6), (np.array([0.5, -0.5, 0.1]), 0.2)]
+    position, look_at = camera_for(balls, VIEW_DIRECTION, 0.0, size)
+    ahead = (look_at - position) / np.linalg.norm(look_at - position)
+    right = np.cross(ahead, (0.0, 0.0, 1.0))
+    right /= np.linalg.norm(right)
+    points = np.vstack([c + r * spiral_directions(400) for c, r in balls]) - position
+    focal = 0.5 * size[1] / np.tan(FIELD_OF_VIEW / 2) / (points @ ahead)
+    x, y = (
+        size[0] / 2 + focal * (points @ right),
+        size[1] / 2 + focal * (points @ np.cross(ahead, right)),
+    )
+    phone = size[0] <= 576
+    free = np.array(
+        [size[0] - (not phone) * min(400, 0.6 * size[0]), size[1] * (0.55 if phone else 1)]
+    )
+    assert min(x.min(), y.min()) > 0.0
+    assert ((x.max(), y.max()) < free).all()
+    assert max(np.ptp(x) / free[0], np.ptp(y) / free[1]) > 0.6, "no smaller than needed"
+
+
+def test_min_radius_leaves_room_to_drive() -> None:
+    small, roomy = (camera(((0.0, 0.0, 0.1), 0.1), min_radius=r) for r in (0.0, 0.9))
+    distances = [float(np.linalg.norm(v.position - v.look_at)) for v in (small, roomy)]
+    assert distances[1] / distances[0] == pytest.approx(9.0)
+
+
+def test_nothing_to_show_is_no_error() -> None:
+    assert np.isfinite(camera().position).all()
+
+
+class OpenPage:
+    """A page of a size, whose camera is where it is placed; it reports what changes."""
+
+    def __init__(self, width: int, height: int) -> None:
+        self.client_id, self.atomic = 3, nullcontext
+        self.camera: Any = SimpleNamespace(position=np.zeros(3), on_update=self._listen)
+        self.camera.image_width, self.camera.image_height = width, height
+
+    def _listen(self, updated: Any) -> None:
+        self._updated = updated
+
+    def report(self) -> Array:
+        asyncio.run(self._updated(self.camera))
+        return np.array(self.camera.position)
+
+
+def test_a_resized_page_is_fitted_again_until_the_user_moves_its_camera(monkeypatch):
+    ball = (np.array([0.2, 0.0, 0.5]), 0.6)
+    panel = ViewPanel(MagicMock(), SimpleNamespace(min_radius=0.1), lambda: [ball], False, False)
+
+    def wanted(direction: Array) -> Array:
+        size = page.camera.image_width, page.camera.image_height
+        return camera_for([ball], direction, 0.1, size)[0]
+
+    page = OpenPage(1400, 900)
+    monkeypatch.setattr(browser, "SETTLING", -1.0)
+    panel.set_initial_camera(page)
+    for direction in (VIEW_DIRECTION, DIRECTIONS["Side"]):
+        panel._place_camera(page, direction)
+        page.camera.image_width, page.camera.image_height = 390, 844
+        np.testing.assert_allclose(page.report(), wanted(direction))
+        page.camera.image_width, page.camera.image_height = 844, 390
+        np.testing.assert_allclose(page.report(), wanted(direction))
+    mine = page.camera.position = wanted(VIEW_DIRECTION) + 0.2
+    page.camera.image_width = 1000
+    np.testing.assert_allclose(page.report(), mine)
+    panel.client_left(page.client_id)
+    assert not panel._placed

@@ -1,7 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Editing collision spheres without a page: selection, changes, undo and saving."""
+"""Editing collision spheres: selection, changes, undo and saving; the command motion spheres."""
 
 from __future__ import annotations
+
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -129,3 +137,33 @@ def test_where_it_cannot_be_saved_it_says_so_and_nothing_is_lost(session, tmp_pa
     with pytest.raises(InvalidDescription, match="no_folder"):
         session.save()
     assert session.unsaved
+
+
+@pytest.mark.parametrize("shipped", [True, False])
+def test_it_serves_a_page_until_ctrl_c(tmp_path: Path, shipped: bool) -> None:
+    robot, saves_to = "jetbot", "jetbot_spheres.yaml"
+    if not shipped:
+        folder = tmp_path / "my_bot"
+        shutil.copytree(load_robot("jetbot").directory, folder)
+        robot, saves_to = str(folder), str(folder / "spheres.yaml")
+    command = [sys.executable, "-m", "motion_nodes.cli.main", "spheres", robot, "--port", "0"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    try:
+        line = process.stdout.readline()
+        found = re.fullmatch(r"Open (\S+) in a browser. Saves to (.+). Ctrl-C ends.\n", line)
+        assert found, line
+        assert found[2] == saves_to
+        assert urllib.request.urlopen(found[1], timeout=10.0).status == 200
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20.0) == 0
+    finally:
+        process.kill()
+    assert not (tmp_path / "jetbot_spheres.yaml").exists(), "no file without saving"
+
+
+def test_an_unknown_robot_is_said_in_one_line(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "motion_nodes.cli.main", "spheres", "frnka"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "Did you mean 'franka'" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of the viewer without a page: history, health, colours of distances, handles, camera."""
+"""Parts of the viewer without a page: history, health, status lines, handles, camera."""
 
 from __future__ import annotations
 
+import re
 import time
+import urllib.request
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,16 +15,26 @@ import pytest
 from raised_errors import about
 from view.toy_robot import pose
 
+import motion_nodes.extras.viewer
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.tree import Box, Sphere
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.scene.scene import world_object
 from motion_nodes.core.scene.world import World
 from motion_nodes.errors import InvalidCommand
+from motion_nodes.extras.viewer.joint_panel import short_labels
 from motion_nodes.extras.viewer.object_editor import solid_of
 from motion_nodes.extras.viewer.page_server import PageSettings
+from motion_nodes.extras.viewer.panel_style import (
+    MAX_MESSAGE,
+    STALE_AFTER,
+    Freshness,
+    global_line,
+    plain,
+    robot_line,
+)
 from motion_nodes.extras.viewer.planning_view import Drawing
-from motion_nodes.extras.viewer.plot_panel import ALL, PERIOD, WINDOW, JointHistory
+from motion_nodes.extras.viewer.plot_panel import ALL, PERIOD, WINDOW, JointHistory, LearningPage
 from motion_nodes.extras.viewer.preview import Preview
 from motion_nodes.extras.viewer.scene_view import COLOURS, DISTANCES, distance_colours
 from motion_nodes.extras.viewer.suite_panels import DEBOUNCE, SILENT_AFTER, Health
@@ -220,3 +233,86 @@ def test_a_dark_page_has_a_dark_floor(open_viewer, toy):
     light = setup.floor.cell_color
     setup.set_dark(True)
     assert max(setup.floor.cell_color) < min(light)
+
+
+def test_waiting_connected_stale_connected():
+    state = Freshness()
+    assert "waiting" in robot_line(state, "", 5.0)
+    for step in range(101):
+        state.arrived(10.0 + step * 0.02)
+        state.update_rate(10.0 + step * 0.02)
+    assert "connected" in robot_line(state, "", 12.1)
+    assert ", 50 Hz" in robot_line(state, "", 12.1)
+    late = 12.0 + STALE_AFTER + 6.0
+    assert "stale" in robot_line(state, "", late)
+    assert "7 s" in robot_line(state, "", late)
+    state.arrived(late)
+    assert "connected" in robot_line(state, "", late)
+
+
+def test_a_message_takes_the_place_of_what_the_line_would_say():
+    state = Freshness()
+    assert "robot's state" in robot_line(state, "", 0.0)
+    told = robot_line(state, "no driver", 0.0)
+    assert "waiting" in told
+    assert "robot's state" not in told
+    state.arrived(0.0)
+    told = robot_line(state, "no driver for 9 s", 9.0)
+    assert "stale" in told
+    assert told.count("9 s") == 1
+
+
+def test_rate_falls_to_nothing_when_nothing_comes():
+    state = Freshness()
+    for step in range(101):
+        state.arrived(step * 0.01)
+        state.update_rate(step * 0.01)
+    assert state.rate == pytest.approx(100, rel=0.02)
+    state.update_rate(3.0)
+    assert state.rate < 1.0
+
+
+def test_messages_cannot_format_the_page():
+    shown = plain("<b>*x*</b> [a](http://b) `c` {d}\n# e")
+    for mark in "<>*[]()`{}#":
+        assert shown.count(mark) == shown.count("\\" + mark)
+    assert "\n" not in shown
+    assert len(plain("a" * 5000)) <= MAX_MESSAGE
+
+
+@pytest.mark.parametrize(("clients", "text"), [(0, "0 pages"), (1, "1 page o"), (3, "3 pages")])
+def test_global_line(clients, text):
+    assert global_line(clients).startswith(text)
+    assert "2 nodes OK" in global_line(clients, "2 nodes OK")
+
+
+@pytest.mark.parametrize(
+    ("names", "labels"),
+    [
+        (("panda_joint1", "panda_finger_joint1"), ("joint1", "finger_joint1")),
+        (("joint_1", "joint_2"), ("1", "2")),
+        (("shoulder", "elbow"), ("shoulder", "elbow")),
+        (("one_joint",), ("one_joint",)),
+        ((), ()),
+        (("a_b", "a_b_c"), ("b", "b_c")),
+    ],
+)
+def test_short_labels(names, labels):
+    assert short_labels(names) == labels
+
+
+def test_the_panel_has_no_symbols_that_need_a_font_of_their_own():
+    # Arrows, geometric shapes, dingbats and emoji.
+    symbols = re.compile("[\u2190-\u2bff\ufe0f\U0001f000-\U0001faff]")
+    sources = Path(motion_nodes.extras.viewer.__file__).parent.glob("*.py")
+    assert {path.name for path in sources if symbols.search(path.read_text("utf-8"))} == set()
+
+
+def test_curves_are_those_of_updates_with_episodes() -> None:
+    with LearningPage("learning reach", 0) as page:
+        assert urllib.request.urlopen(page.url, timeout=10.0).status == 200
+        page.show([100, 200, 300], [np.nan, -2.0, 1.5], [np.nan, 0.0, 0.25], "300 steps")
+        returns, success = (np.array(plot.data) for plot in page.plots)
+        np.testing.assert_array_equal(returns, [[200, 300], [-2.0, 1.5]])
+        np.testing.assert_array_equal(success, [[200, 300], [0.0, 0.25]])
+        assert "300 steps" in page.status.content

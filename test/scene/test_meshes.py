@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mesh files, data derived from meshes, triangles."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+import trimesh
+from patience import wait_until
+from scipy.spatial import ConvexHull
+
+from motion_nodes.core.scene import convex_decomposition, mesh_preparation, robot_spheres
+from motion_nodes.core.scene.convex_decomposition import convex_parts
+from motion_nodes.core.scene.mesh_cache import shared_mesh
+from motion_nodes.core.scene.mesh_file import EmptyMesh, read_mesh
+from motion_nodes.core.scene.mesh_preparation import LARGE, MeshPreparation, large_meshes
+from motion_nodes.core.scene.robot_spheres import cover
+from motion_nodes.core.scene.scene import world_object
+from motion_nodes.core.scene.shapes import TriangleMesh, triangle_mesh
+from motion_nodes.core.scene.triangle_surfaces import WindingNumber, nearest_on_triangles
+from motion_nodes.errors import InvalidDescription
+from motion_nodes.kernels import cache
+
+DAE = """<COLLADA><library_geometries><geometry id="g"><mesh>
+<source id="p"><float_array id="a" count="9">0 0 0 1 0 0 0 1 0</float_array><technique_common>
+<accessor source="#a" count="3" stride="3" offset="0"/></technique_common></source>
+<vertices id="v"><input semantic="POSITION" source="#p"/></vertices>
+<triangles count="1"><input semantic="VERTEX" source="#v" offset="0"/><p>0 1 2</p></triangles>
+</mesh></geometry></library_geometries></COLLADA>"""
+
+
+def written(folder: Path, name: str, content: bytes) -> Path:
+    path = folder / name
+    path.write_bytes(content)
+    return path
+
+
+def test_a_sound_collada_file_is_read(tmp_path: Path) -> None:
+    mesh = read_mesh(written(tmp_path, "m.dae", DAE.encode()))
+    np.testing.assert_array_equal(mesh.vertices, [(0, 0, 0), (1, 0, 0), (0, 1, 0)])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ("VERTEX", "NORMAL", "VERTEX"),
+        ("POSITION", "NORMAL", "POSITION"),
+        ('stride="3"', 'stride="0"', "stride 0"),
+        ('count="3" stride="3" offset="0"', 'stride="3" offset="-3"', "offset -3"),
+        ("<p>0 1 2", "<p>0 1 99999999999999999999", "m.dae"),
+        ("<p>0 1 2", "<p>0 1 -7", "vertex -7"),
+    ],
+)
+def test_a_collada_file_without_what_it_needs_is_named(
+    tmp_path: Path, before: str, after: str, words: str
+) -> None:
+    path = written(tmp_path, "m.dae", DAE.replace(before, after).encode())
+    with pytest.raises(InvalidDescription, match=words):
+        read_mesh(path)
+
+
+@pytest.mark.parametrize("kind", ["glb", "ply", "stl", "obj"])
+def test_damaged_files_are_read_or_named(tmp_path: Path, kind: str) -> None:
+    rng = random.Random(1)
+    content = trimesh.creation.box().export(file_type=kind)
+    content = content.encode() if isinstance(content, str) else content
+    for number in range(60):
+        damaged = bytearray(content)
+        if number % 3 == 0:
+            damaged = damaged[: rng.randrange(len(damaged))]
+        for _ in range(number % 4):
+            damaged[rng.randrange(len(damaged))] = rng.randrange(256)
+        path = written(tmp_path, f"m.{kind}", bytes(damaged))
+        with contextlib.suppress(InvalidDescription):
+            assert np.isfinite(read_mesh(path).vertices).all()
+
+
+def test_an_empty_file_and_a_pointer_are_called_what_they_are(tmp_path: Path) -> None:
+    with pytest.raises(EmptyMesh, match="no triangles"):
+        read_mesh(written(tmp_path, "m.stl", bytes(84)))
+    pointer = b"version https://git-lfs.github.com/spec/v1"
+    with pytest.raises(InvalidDescription, match="^[^:]*git lfs pull"):
+        read_mesh(written(tmp_path, "m.stl", pointer))
+
+
+def ring(major: float = 0.03) -> TriangleMesh:
+    made = trimesh.creation.torus(major, 0.01, major_sections=24, minor_sections=12)
+    return triangle_mesh(made.vertices, made.faces)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    monkeypatch.setenv("MOTION_NODES_CACHE_DIR", str(tmp_path))
+
+
+def test_equal_meshes_are_one_while_they_are_used_or_recent() -> None:
+    first = shared_mesh(ring())
+    assert shared_mesh(ring()) is first
+    assert shared_mesh(ring(0.04)) is not first
+    moved = TriangleMesh(first.vertices, first.triangles, convex=True)
+    assert shared_mesh(moved) is moved
+
+
+def test_another_process_prepares_what_this_one_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    mesh, small = ring(), triangle_mesh(np.eye(3), [(0, 1, 2)])
+    parts = (*world_object("ring", mesh).parts, *world_object("leaf", small).parts)
+    wanted = large_meshes(parts)
+    assert wanted == [mesh]
+    assert len(mesh.triangles) > LARGE
+    preparation = MeshPreparation()
+    assert not preparation.ready(wanted)
+    wait_until(lambda: preparation.ready(wanted), "the other process")
+
+    def computed(*_: object) -> None:
+        raise AssertionError("computed here")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(robot_spheres, "_best_cover", computed)
+        patch.setattr(convex_decomposition, "_decomposed", computed)
+        read, hulls = cover(mesh), convex_parts(mesh)
+    fresh = robot_spheres._best_cover(mesh)
+    np.testing.assert_array_equal(read.spheres, fresh.spheres)
+    assert read.excess == fresh.excess
+    for a, b in zip(hulls, convex_decomposition._decomposed(mesh, 2e-3, 32), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert MeshPreparation().ready([ring()])
+
+
+def test_a_mesh_counts_as_prepared_where_nothing_can_be_stored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cache, "writable_folder", lambda: None)
+    assert MeshPreparation().ready([ring()])
+
+
+def test_a_mesh_counts_as_prepared_where_no_process_can_be_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(mesh_preparation, "write_meshes", full)
+    preparation = MeshPreparation()
+    preparation.ready([ring()])
+    assert preparation.ready([ring()])
+
+
+def test_meshes_and_compiled_code_do_not_displace_each_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cache, "_MAX_ENTRIES", 1)
+    monkeypatch.setattr(cache, "_MAX_MESHES", 2)
+    cache.write_entry("code", b"1")
+    for k in range(3):
+        cache.write_entry(f"{cache.MESHES}{k}", b"2")
+    assert cache.read_entry("code") == b"1"
+    assert cache.cache_state().entries == 3
+
+
+def ball(count: int, seed: int = 0) -> np.ndarray:
+    """Return the triangles of a polyhedron in the unit sphere, counterclockwise from outside."""
+    points = np.random.default_rng(seed).normal(size=(count, 3))
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    hull = ConvexHull(points)
+    triangles = points[hull.simplices]
+    normals = np.cross(triangles[:, 1] - triangles[:, 0], triangles[:, 2] - triangles[:, 0])
+    turned = np.einsum("ti,ti->t", normals, hull.equations[:, :3]) < 0.0
+    triangles[turned] = triangles[turned][:, ::-1]
+    return triangles
+
+
+@pytest.mark.parametrize("count", [4, 50, 3000])
+def test_a_closed_surface_winds_once_around_its_inside(count: int) -> None:
+    triangles = ball(count)
+    winding = WindingNumber(triangles)
+    points = np.random.default_rng(1).uniform(-1.2, 1.2, (500, 3))
+    normals = np.cross(triangles[:, 1] - triangles[:, 0], triangles[:, 2] - triangles[:, 0])
+    heights = np.einsum("mti,ti->mt", points[:, None] - triangles[:, 0], normals)
+    inside = (heights < 0.0).all(axis=1)
+    np.testing.assert_allclose(winding(points), inside, atol=0.02)
+    np.testing.assert_array_equal(WindingNumber(triangles[:, ::-1]).encloses(points), inside)
+
+
+def test_far_blocks_count_nearly_as_much_as_their_triangles() -> None:
+    triangles = ball(2000)[::2]  # open: fractions between 0 and 1
+    points = np.random.default_rng(2).uniform(-1.2, 1.2, (200, 3))
+    exact = np.zeros(len(points))
+    for at, point in enumerate(points):
+        a, b, c = (triangles[:, k] - point for k in range(3))
+        x, y, z = (np.linalg.norm(p, axis=1) for p in (a, b, c))
+        volume = np.einsum("ti,ti->t", a, np.cross(b, c))
+        dots = [np.einsum("ti,ti->t", p, q) for p, q in ((a, b), (b, c), (c, a))]
+        angle = 2.0 * np.arctan2(volume, x * y * z + dots[0] * z + dots[1] * x + dots[2] * y)
+        exact[at] = angle.sum() / (4.0 * np.pi)
+    np.testing.assert_allclose(WindingNumber(triangles)(points), exact, atol=0.01)
+    assert WindingNumber(triangles)(np.empty((0, 3))).shape == (0,)
+
+
+def test_closest_points_are_on_the_triangle_and_none_is_closer() -> None:
+    rng = np.random.default_rng(3)
+    corners, points = rng.normal(size=(40, 3, 3)), rng.normal(size=(25, 3))
+    nearest = nearest_on_triangles(corners, points[:, None])
+    assert nearest.shape == (25, 40, 3)
+    weights = rng.dirichlet((0.5, 0.5, 0.5), 4000)
+    weights = np.concatenate([weights, np.eye(3)])
+    samples = np.einsum("wk,tkj->twj", weights, corners)
+    distance = np.linalg.norm(nearest - points[:, None], axis=2)
+    for m, point in enumerate(points):
+        sampled = np.linalg.norm(samples - point, axis=2).min(axis=1)
+        assert (distance[m] <= sampled + 1e-12).all()
+        assert (distance[m] >= sampled - 0.1).all()
+    for t in range(len(corners)):
+        solved = np.linalg.lstsq(
+            np.vstack([corners[t].T, np.ones(3)]),
+            np.vstack([nearest[:, t].T, np.ones(len(points))]),
+            rcond=None,
+        )[0]
+        assert solved.min() > -1e-9
+
+
+@pytest.mark.parametrize(
+    ("corners", "nearest"),
+    [
+        ([[0, 0, 0], [1, 0, 0], [2, 0, 0]], [1.5, 0, 0]),
+        ([[1, 1, 1], [1, 1, 1], [1, 1, 1]], [1, 1, 1]),
+    ],
+)
+def test_triangles_without_an_area_are_edges_or_points(corners: list, nearest: list) -> None:
+    found = nearest_on_triangles(np.array(corners, float), np.array([1.5, 3.0, 0.0]))
+    np.testing.assert_allclose(found, nearest)
