@@ -282,12 +282,3 @@ def test_a_blocked_base_whose_measured_velocity_is_not_zero_gives_up_too():
 def test_invalid_settings(make):
     with pytest.raises(InvalidConfig, check=about("obstacle_timeout")):
         make()
-
-
-@pytest.mark.parametrize(
-    ("kind", "field"),
-    [(GuardConfig, "clearance"), (GuardConfig, "latency"), (DetourConfig, "max_detour")],
-)
-def test_settings_out_of_range(kind, field):
-    with pytest.raises(InvalidConfig, check=about(field)):
-        kind(**{field: -1.0})

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from raised_errors import about
 
 from motion_nodes.core.bases.ackermann_drive import (
     DEAD_ZONE_ISAAC,
@@ -253,20 +252,3 @@ def test_bad_commands_change_nothing(value, place):
     with pytest.raises(InvalidCommand):
         drive.step_accelerating(*np.roll(numbers, -place)[:4].tolist())
     assert (drive.speed, drive.steering_angle) == (1.1, 0.1)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"wheel_base": 0.0}, "wheelbase"),
-        ({"wheel_base": nan}, "wheelbase"),
-        ({"track_width": -1.0}, "front_track_width"),
-        ({"front_wheel_radius": -0.1}, "front_wheel_radius"),
-        ({"back_wheel_radius": inf}, "rear_wheel_radius"),
-        ({"max_acceleration": nan}, "max_acceleration"),
-        ({"max_wheel_velocity": inf}, "max_wheel_velocity"),
-    ],
-)
-def test_bad_geometry_is_named(changes, message):
-    with pytest.raises(InvalidConfig, check=about(message)):
-        car(**changes)

@@ -213,19 +213,6 @@ def test_rollers_along_the_axis_are_refused(angle):
         omni("a", 0.0, 0.0, 0.0, roller_angle_deg=angle)
 
 
-@pytest.mark.parametrize("radius", [0.0, -0.04])
-def test_a_radius_must_be_positive(radius):
-    with pytest.raises(InvalidConfig):
-        omni("a", 0.0, 0.0, 0.0, radius=radius)
-
-
-@pytest.mark.parametrize("field", ["radius", "x", "y", "axis_yaw", "roller_angle_deg"])
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_numbers_must_be_finite(field, value):
-    with pytest.raises(InvalidConfig, check=about(field)):
-        omni("a", **({"x": 0.0, "y": 0.0, "yaw_deg": 0.0} | {field: value}))
-
-
 def test_an_upright_axis_is_no_wheel():
     assert axis_yaw_of(np.array((0.0, 2.0, 0.1)), "a") == pytest.approx(0.5 * math.pi)
     for axis in ((0.0, 0.0, 1.0), (0.1, 0.1, -1.0), (0.0, 0.0, 0.0), (math.nan, 0.0, 1.0)):

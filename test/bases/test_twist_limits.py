@@ -13,7 +13,6 @@ import ruckig
 from bases.holonomic_samples import kaya, mecanum
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from raised_errors import about
 
 from motion_nodes.core.bases.ackermann import AckermannBase, AckermannConfig, AckermannGeometry
 from motion_nodes.core.bases.base import BaseLimits, BodyAxisLimits, Twist2, WheeledBase
@@ -26,7 +25,6 @@ from motion_nodes.errors import InvalidConfig
 nan, inf = math.nan, math.inf
 fast = settings(derandomize=True, deadline=None, max_examples=60)
 speeds = st.floats(-20.0, 20.0)
-NAMES = [entry for entry in BodyAxisLimits.__dataclass_fields__]
 
 
 def limiter(start: Twist2 | None = None, **limits) -> TwistLimiter:
@@ -54,18 +52,6 @@ def test_the_other_way_may_have_its_own_velocity_limit():
     assert BodyAxisLimits(max_velocity=2.0, min_velocity=0.5).backward == 0.5  # signs do not matter
     assert BodyAxisLimits(max_velocity=2.0, min_velocity=math.nan).backward == 2.0
     assert BodyAxisLimits(max_velocity=2.0, min_velocity=0.0).backward == 0.0  # no reverse
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_infinite_limits_are_refused(name):
-    with pytest.raises(InvalidConfig, check=about(name)):
-        BodyAxisLimits(**{name: inf})
-
-
-@pytest.mark.parametrize("name", ["max_wheel_velocity", "max_wheel_acceleration"])
-def test_infinite_wheel_limits_are_refused(name):
-    with pytest.raises(InvalidConfig, check=about(name)):
-        BaseLimits(**{name: -inf})
 
 
 def test_a_jerk_limit_needs_something_that_bounds_the_acceleration():

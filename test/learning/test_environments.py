@@ -354,13 +354,6 @@ def test_pushing_the_object_without_holding_it_earns_nothing():
     assert reward(far, near, np.zeros((1, 7)), LIMITS, TRUE, TRUE) == pytest.approx(0.0)
 
 
-def test_invalid_settings():
-    with pytest.raises(InvalidConfig):
-        PickReward(gamma=1.5)
-    with pytest.raises(InvalidConfig):
-        PickReward(torque=float("nan"))
-
-
 PARTS = {"base_ang_vel": slice(0, 3), "projected_gravity": slice(3, 6),
          "generated_commands": slice(6, 9)}  # fmt: skip
 

@@ -207,45 +207,6 @@ def grip(
     return arm.send(goal, GripperCommand, f"/{name}")
 
 
-STIFFNESS = 10_000.0
-"""[N/m] Of the finger drives in Franka's robot.yaml."""
-
-
-def told(arm: JointClient) -> list[float]:
-    """Return the next position commands of the fingers [m]."""
-    arm.commands.clear()
-    arm.client.wait(lambda: len(arm.commands) > 2, "commands")
-    message = arm.commands.newest
-    return [message.position[message.name.index(name)] for name in FINGERS]
-
-
-def pushes(arm, effort):
-    """Wait until the fingers push with an effort [N]; references change within velocity limits."""
-    lead = pytest.approx([OBJECT[0] - effort / STIFFNESS] * 2, abs=1e-9)
-    arm.client.wait(lambda: told(arm) == lead, f"a push of {effort} N")
-
-
-@pytest.mark.long
-def test_max_effort_bounds_what_the_fingers_push_with(arm, robot):
-    """The drives push with stiffness times position error."""
-    robot.blocked = dict.fromkeys(FINGERS, OBJECT)
-    for effort in (20.0, 5.0):
-        status, result = grip(arm, 0.0, max_effort=effort).result()
-        assert (status, result.stalled) == (SUCCEEDED, True)
-        pushes(arm, effort)
-        arm.client.wait(lambda: arm.reference()[FINGERS[0]] < 1e-9, "the reference at the goal")
-    goal = ParallelGripperCommand.Goal(
-        command=JointState(name=FINGERS[:1], position=[0.0], effort=[8.0])
-    )
-    status, result = arm.send(goal, ParallelGripperCommand, f"/{PARALLEL_NAME}").result()
-    assert (status, result.stalled) == (SUCCEEDED, True)
-    pushes(arm, 8.0)
-    # A new grip replaces the bound of the previous one.
-    assert grip(arm, 0.0, max_effort=0.0).result()[0] == SUCCEEDED
-    # The reference moves at the velocity limit of the fingers.
-    arm.client.wait(lambda: told(arm) == pytest.approx([0.0, 0.0], abs=1e-9), "the whole push")
-
-
 @pytest.mark.parametrize("effort", [-1.0, np.nan])
 def test_a_max_effort_that_makes_no_sense_moves_nothing(arm, effort):
     status, _ = grip(arm, 0.0, max_effort=effort).result()

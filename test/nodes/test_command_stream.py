@@ -13,7 +13,6 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from ros_client import RosClient
 from sensor_msgs.msg import JointState
 
-from motion_nodes.nodes.articulation.joint_outputs import REST_TIME
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.joint_topics import stamp_ns
 
@@ -88,24 +87,3 @@ def assert_even_pieces(recorded: list[tuple[Any, int | None]], longest: int) -> 
     for piece in pieces:
         if len(piece) > 2:
             assert_even([recorded[i][0] for i in piece])
-
-
-@pytest.mark.long
-def test_a_resting_arm_repeats_its_command_until_the_next_one(arm: JointClient) -> None:
-    client = arm.client
-    publisher = arm.publisher(JointState, "reference")
-    client.spin(REST_TIME + 0.5)
-    heard = PolledSubscription(client.node, JointState, "/joint_command", DEEP)
-    client.wait(lambda: heard.numbered(), "the stream")
-    client.spin(0.5)
-    at_rest = heard.numbered()
-    assert len(at_rest) > 50
-    values = {(*m.position, *m.velocity) for m, _ in at_rest}
-    assert len(values) == 1
-    for rise in (0.2, 0.0):
-        target = {name: HOME[name] + rise for name in ARM}
-        publisher.publish(JointState(name=list(target), position=list(target.values())))
-        client.wait(lambda: arm.away(target) < 1e-3, "the target")  # noqa: B023
-        client.spin(0.3)
-    assert_even_pieces(at_rest + heard.numbered(), 50)
-    heard.destroy()

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Mapping
 
@@ -11,7 +10,6 @@ import numpy as np
 import pytest
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import Twist
-from nav_msgs.msg import Odometry
 from ros_client import BEST_EFFORT, RosClient
 from ros_processes import Suite
 from rosgraph_msgs.msg import Clock
@@ -83,17 +81,6 @@ def test_arm_and_gripper_from_two_drivers(arm):
     arm.until_diagnosed(CONTROLLER, "holding", ARM, FINGERS)
 
 
-@pytest.mark.long
-def test_states_that_are_no_numbers(arm):
-    broken = HOME | {"panda_joint3": math.nan}
-    status = arm.until_diagnosed(CONTROLLER, "the position of panda_joint3 is nan", broken)
-    assert status.level == DiagnosticStatus.WARN
-    assert not arm.commands
-    arm.until_diagnosed(CONTROLLER, "holding", HOME)
-    status = arm.until_diagnosed(CONTROLLER, "no joint_states for", broken)
-    assert "of panda_joint3 (the position of panda_joint3 is nan)" in status.message
-
-
 def test_a_robot_that_comes_back_elsewhere_is_held_there(arm):
     arm.until_diagnosed(CONTROLLER, "holding", HOME)
     arm.client.wait_for_diagnosis(CONTROLLER, "commands are refused", DiagnosticStatus.ERROR)
@@ -149,27 +136,6 @@ def test_no_clock_no_motion(suite, client, unlimited):
     client.repeat(all_three, lambda: any(driver.commands.newest.velocity), "motion", rate=50.0)
     # The clock dies while commands go on.
     client.repeat(both, lambda: not any(driver.commands.newest.velocity), "the stop", rate=50.0)
-
-
-@pytest.mark.long
-def test_wheels_counted_anew(suite, client):
-    """A restarted driver counts from zero; odometry does not jump, with or without a loss."""
-    base = suite.node("differential_base", robot="jetbot")
-    driver = Driver(client)
-    odom = client.listen(Odometry, f"{BASE}/odom")
-    turned = dict.fromkeys(WHEELS, 500.0)
-    driver.until(lambda: len(odom) > 5, "odometry", turned)
-    # Let reports of an earlier loss, due to a late driver, pass.
-    client.spin(1.0)
-    client.wait_for_diagnosis(BASE, "wheels stopped", DiagnosticStatus.ERROR)
-    # A late base may have read the last states after that: let them time out, too.
-    client.spin(1.0)
-    odom.clear()
-    driver.until(lambda: len(odom) > 5, "odometry again", WHEELS)
-    driver.until(lambda: "wheels jumped" in base.output, "the warning", turned)
-    for message in odom.messages:
-        assert abs(message.pose.pose.position.x) < 1e-9
-        assert abs(message.twist.twist.linear.x) < 1e-9
 
 
 def test_commands_are_refused_until_the_wheels_are_known(suite, client):

@@ -132,44 +132,6 @@ def test_a_trajectory_stops_at_the_max_external_force(hand):
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.long
-def test_a_load_beyond_max_effort_aborts_the_motion_with_its_reason(hand):
-    assert hand.client.set_parameters(CONTROLLER, gripper__abort_on_loss=True).successful
-    assert hand.grip_block(max_effort=4.0)[1].stalled
-    hand.statuses.clear()
-    status, result = hand.go(hand.above)
-    hand.client.wait(lambda: hand.status in ("overloaded", "lost"), "too heavy")
-    assert status == GoalStatus.STATUS_ABORTED
-    failed = [m for m in hand.statuses.messages if m.message in ("overloaded", "lost")]
-    assert result.error_string in {values_of(message)["reason"] for message in failed}
-
-
-@pytest.mark.timeout(900)
-@pytest.mark.long
-@pytest.mark.parametrize("offset", [0.0, 0.003], ids=["centred", "off-centre"])
-def test_a_release_presses_the_block_no_harder_than_the_grip(hand, offset):
-    """Its reference returns from behind the surface; off-centre, of one finger after the other."""
-    assert hand.client.set_parameters(CONTROLLER, gripper__grasp_force=0.0).successful
-    try:
-        assert hand.grip(0.04)[1].reached_goal
-        for goal in (hand.above, hand.configuration(0.355, offset)):
-            assert hand.go(goal)[0] == GoalStatus.STATUS_SUCCEEDED
-        assert hand.grip(0.0, 6.0)[1].stalled
-        hand.arm.clear()
-        assert hand.grip(0.04)[1].reached_goal
-    finally:
-        assert hand.client.set_parameters(CONTROLLER, gripper__grasp_force=3.0).successful
-    closing = [
-        -effort
-        for message in hand.arm.states.messages
-        for name, effort in zip(message.name, message.effort, strict=True)
-        if "finger" in name
-    ]
-    assert len(closing) > 20
-    assert 3.0 < max(closing) < 7.0
-
-
-@pytest.mark.timeout(900)
 def test_forces_out_of_range_are_refused(hand):
     for values in (
         {"gripper__grasp_force": -1.0},

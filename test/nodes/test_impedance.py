@@ -146,28 +146,6 @@ def test_targets_are_followed_until_a_trajectory_takes_the_joints(mode):
     assert not mode.active
 
 
-@pytest.mark.long
-def test_it_presses_on_the_floor_with_the_force_that_was_asked(mode):
-    assert mode.arm.client.set_parameters(
-        CONTROLLER, impedance__force_axes=["z"], impedance__frame="base"
-    ).successful
-    try:
-        down = (0.45, 0.0, 0.3)
-        mode.client.repeat(lambda: mode.send(mode.target(down)), lambda: mode.active, "control")
-        message = WrenchStamped()
-        message.wrench.force.z = -15.0
-        mode.client.repeat(
-            lambda: mode.send(message),
-            lambda: mode.wrenches and abs(mode.wrenches.newest.wrench.force.z - 15.0) < 1.0,
-            "15 N from the floor",
-        )
-        assert mode.tool[2, 3] < 0.03
-    finally:
-        assert mode.arm.client.set_parameters(
-            CONTROLLER, impedance__force_axes=[""], impedance__frame="tool"
-        ).successful
-
-
 def test_a_stop_ends_it_and_is_obeyed(mode):
     sides = itertools.cycle((0.2, -0.2))
     mode.arm.clear()
@@ -185,24 +163,6 @@ def test_a_stop_ends_it_and_is_obeyed(mode):
         assert not mode.activate().success
     finally:
         assert mode.client.call(Trigger, f"{CONTROLLER}/resume").success
-
-
-@pytest.mark.long
-def test_what_is_not_a_target_is_refused(mode):
-    bad = mode.target((0.4, 0.0, 0.5))
-    bad.pose.position.x = float("nan")
-    mode.refuses(bad)
-    mode.refuses(mode.target((1e9, 0.0, 0.5)))
-    mode.refuses(mode.target((0.4, 0.0, 0.5), "camera"))
-    old = mode.target((0.4, 0.0, 0.5))
-    old.header.stamp.sec = 1
-    mode.client.spin(2.0)
-    mode.refuses(old)
-    wrench = WrenchStamped()
-    wrench.wrench.force.y = float("inf")
-    mode.refuses(wrench)
-    mode.refuses(JointState(name=["nose"], position=[0.0]))
-    mode.refuses(JointState(name=[ARM[0]], position=[0.0, 1.0]))
 
 
 def test_parameters_out_of_range_are_refused(mode):

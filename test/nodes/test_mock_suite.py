@@ -138,35 +138,3 @@ def test_reset(suite_of_two):
     message = suite_of_two.states.newest
     for name, position in zip(message.name, message.position, strict=True):
         assert position == pytest.approx(home[name], abs=0.02)
-
-
-@pytest.mark.long
-def test_a_bad_joint_command_to_the_robot_is_ignored_whole(suite_of_two, client):
-    """Commands go to the driver directly; the controller is inactive."""
-    for node in NODES:
-        if client.state(node) == "unconfigured":
-            lead(client, node)
-    assert client.change_state(ARM, "deactivate")
-    publisher = client.publisher(JointState, "/cell/arm/joint_command")
-    client.wait(lambda: suite_of_two.client.spin(0.05) or suite_of_two.states, "states")
-    suite_of_two.client.spin(0.3)
-    before = list(suite_of_two.states.newest.position)
-    bad = [
-        JointState(name=["panda_joint1", "nobody"], position=[0.5, 0.5]),
-        JointState(name=["panda_joint1"], position=[0.5, 0.5]),
-        JointState(name=["panda_joint1"] * 2, position=[0.5, 0.6]),
-        JointState(name=["panda_joint1"], position=[math.inf]),
-        JointState(position=[0.5]),
-        JointState(),
-    ]
-    for message in bad:
-        publisher.publish(message)
-    suite_of_two.client.spin(0.4)
-    assert list(suite_of_two.states.newest.position) == before
-    good = JointState(name=["panda_joint1"], position=[0.5])
-    suite_of_two.client.repeat(
-        lambda: publisher.publish(good),
-        lambda: abs(suite_of_two.states.newest.position[0] - 0.5) < 1e-6,
-        "the good one",
-        rate=2.0,
-    )

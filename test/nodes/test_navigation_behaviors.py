@@ -7,12 +7,11 @@ import math
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 from geometry_msgs.msg import Point
 from joint_client import duration
 from nav2_msgs.action import BackUp, DriveOnHeading, NavigateToPose, Spin
-from navigation_client import ABORTED, CANCELED, SUCCEEDED, Codes, NavigationClient, stamped
+from navigation_client import ABORTED, CANCELED, SUCCEEDED, NavigationClient, stamped
 from scripted_base import ScriptedBase
 from scripted_scanner import Scanner
 
@@ -32,8 +31,6 @@ from motion_nodes.nodes.navigation.navigator_params import (
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 NODE = "/base_navigator"
-NEAR = 0.06
-"""[m] Of the goal: its tolerance of 0.025, and the way of a stop that comes late in wall time."""
 
 
 @pytest.fixture
@@ -92,35 +89,6 @@ def test_cancel_preemption_and_lost_odometry(base, navigator):
     base.silent = True
     status, result = last.result()
     assert (status, result.error_code) == (ABORTED, DriveOnHeading.Result.TF_ERROR)
-
-
-def test_odometry_of_the_future_is_none(base, navigator):
-    """Its loss would be detected late."""
-    call = ahead(navigator, 3.0, 0.2)
-    assert call.accepted()
-    navigator.client.wait(lambda: base.told and base.told[-1][1].vx > 0.1, "motion")
-    base.ahead = 10.0
-    status, result = call.result()
-    assert (status, result.error_code) == (ABORTED, DriveOnHeading.Result.TF_ERROR)
-    assert "s in the future" in result.error_msg
-    navigator.client.wait(lambda: base.stands, "the base to stand")
-    assert "in the future" in navigator.go((1.0, 0.0, 0.0)).result()[1].error_msg
-
-
-def test_poses_are_passed_without_a_stop(base, navigator):
-    poses = ((0.4, 0.0, 0.0), (0.8, 0.1, 0.4), (1.2, 0.1, 0.0))
-    call = navigator.go_through(*poses)
-    status, result = call.result(within=60.0)
-    assert (status, result.error_code, result.error_msg) == (SUCCEEDED, Codes.NONE, "")
-    assert base.pose.distance(Pose2(*poses[-1])) < NEAR
-    speeds = np.array([twist.vx for _, twist in base.told])
-    moving = np.flatnonzero(speeds > 0.05)
-    assert (speeds[moving[0] : moving[-1]] > 0.02).all()
-    left = [entry.feedback.number_of_poses_remaining for entry in call.feedback]
-    assert left == sorted(left, reverse=True)
-    assert set(left) == {3, 2, 1}
-    distances = [entry.feedback.distance_remaining for entry in call.feedback]
-    assert distances[0] == pytest.approx(0.8 + math.hypot(0.4, 0.1), abs=0.05)
 
 
 def test_an_obstacle_ends_a_behavior(base, navigator):

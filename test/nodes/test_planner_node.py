@@ -205,17 +205,6 @@ def test_planners_are_listed_and_set_by_words(planner):
 # ---- move_action
 
 
-@pytest.mark.long
-def test_many_goals_at_once_all_get_answers(planner):
-    calls = [planner.move(ASIDE if i % 2 else NEAR) for i in range(10)]
-    answers = [call.result(within=30.0) for call in calls]
-    assert answers[-1][0] == SUCCEEDED
-    for status, result in answers[:-1]:
-        assert status == SUCCEEDED or result.error_code.val == Codes.PREEMPTED
-    planner.arm.rest()
-    planner.arm.arrives(ASIDE)
-
-
 # ---- execute_trajectory
 
 

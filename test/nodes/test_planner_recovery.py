@@ -3,21 +3,16 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
-from joint_client import ABORTED, ARM, FRANKA, HOME, SUCCEEDED, JointClient
-from moveit_msgs.msg import CollisionObject, MoveItErrorCodes, PlanningScene
+from joint_client import ARM, FRANKA, HOME, SUCCEEDED, JointClient
+from moveit_msgs.msg import CollisionObject, PlanningScene
 from moveit_msgs.srv import ApplyPlanningScene
-from planner_client import Planner, box, end_of
+from planner_client import Planner, box
 from std_srvs.srv import Trigger
 
-from motion_nodes.core.planning.recovery import RecoverySettings
 from motion_nodes.core.scene.checker import CollisionChecker
 
-Codes = MoveItErrorCodes
 NODE = "/move_group"
 NEAR = {**{name: HOME[name] for name in ARM}, "panda_joint1": 0.4}
 DEPTH = 0.01
@@ -104,28 +99,6 @@ def test_a_goal_leaves_the_collision_slowly_and_arrives(planner):
     assert depths[-1] == 0.0
 
 
-def test_plans_begin_with_the_recovery_unless_it_is_switched_off(planner):
-    jam(planner)
-    answer = planner.plan(NEAR)
-    assert answer.error_code.val == Codes.SUCCESS, answer.error_code.message
-    assert "recovery" in answer.error_code.message
-    assert end_of(answer.trajectory) == pytest.approx(NEAR, abs=1e-3)
-    speeds = np.array([p.velocities for p in answer.trajectory.joint_trajectory.points[:5]])
-    limit = RecoverySettings().velocity_scaling * FRANKA.group("arm").limits.velocity
-    assert (np.abs(speeds) <= limit + 1e-6).all()
-    assert planner.client.set_parameters(NODE, **{"recovery.enabled": False}).successful
-    code, text = planner.refused(NEAR)
-    assert code == Codes.START_STATE_IN_COLLISION
-    assert "block" in text
-
-
-def test_a_client_may_execute_such_a_plan(planner):
-    jam(planner)
-    answer = planner.plan(NEAR)
-    status, result = planner.execute(answer.trajectory.joint_trajectory).result()
-    assert status == SUCCEEDED, result.error_code.message
-
-
 def test_the_service_recovers_and_then_has_nothing_to_do(planner):
     checker, size, at = jam(planner)
     answer = planner.client.call(Trigger, f"{NODE}/recover", within=30.0)
@@ -138,27 +111,4 @@ def test_the_service_recovers_and_then_has_nothing_to_do(planner):
     assert np.abs(q - [HOME[name] for name in ARM]).max() < 0.2
     again = planner.client.call(Trigger, f"{NODE}/recover", within=30.0)
     assert again.success
-    assert "nothing to do" in again.message
-
-
-def test_deep_collisions_are_refused_with_the_pair(planner):
-    jam(planner, depth=0.06)
-    before = planner.arm.joints
-    answer = planner.client.call(Trigger, f"{NODE}/recover", within=30.0)
-    assert not answer.success
-    assert "block" in answer.message
-    status, result = planner.move(NEAR).result()
-    assert status == ABORTED
-    assert result.error_code.val == Codes.START_STATE_IN_COLLISION
-    assert "no recovery" in result.error_code.message
-    assert planner.arm.joints == pytest.approx(before, abs=1e-3)
-
-
-def test_the_command_recovers(planner):
-    jam(planner)
-    command = [sys.executable, "-m", "motion_nodes.cli.main", "recover", "franka"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "block" in done.stdout + done.stderr
-    again = planner.client.call(Trigger, f"{NODE}/recover", within=30.0)
     assert "nothing to do" in again.message

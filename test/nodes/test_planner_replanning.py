@@ -9,8 +9,6 @@ from joint_client import ABORTED, ARM, FRANKA, HOME, SUCCEEDED, JointClient, tra
 from moveit_msgs.msg import CollisionObject, MoveItErrorCodes, PlanningScene
 from moveit_msgs.srv import GetPlanningScene
 from planner_client import Planner, box
-from ros_client import LATCHED
-from visualization_msgs.msg import MarkerArray
 
 from motion_nodes.core.robot.tree import Box
 from motion_nodes.core.scene.checker import CollisionChecker
@@ -139,19 +137,6 @@ def stream(arm: JointClient) -> tuple[np.ndarray, np.ndarray]:
     return np.abs(v).max(axis=1), np.abs(a).max(axis=0)
 
 
-@pytest.mark.long
-def test_a_second_obstacle_changes_the_changed_motion(planner, objects):
-    call = on_the_way(planner, replan=True)
-    objects.publish(box("post", *POST))
-    client = planner.client
-    client.wait(lambda: "post" in str(call.feedback), "the first change")
-    objects.publish(box("beam", (0.08, 0.8, 0.08), (0.45, 0.3, 0.75)))
-    status, result = call.result(within=60.0)
-    assert status == SUCCEEDED, result.error_code.message
-    planner.arm.arrives(RIGHT)
-    assert not too_close(planner.arm)
-
-
 def test_without_replanning_it_stops_and_says_why(planner, objects):
     call = on_the_way(planner)
     objects.publish(box("post", *POST))
@@ -162,29 +147,6 @@ def test_without_replanning_it_stops_and_says_why(planner, objects):
     planner.arm.rest()
     assert not too_close(planner.arm)
     assert result.executed_trajectory.joint_trajectory.points
-
-
-@pytest.mark.long
-def test_a_goal_that_is_taken_is_given_up_after_some_attempts(planner, objects):
-    call = on_the_way(planner, replan=True, replan_attempts=2, replan_delay=0.1)
-    size, (x, _, z) = POST
-    turned = (x * np.cos(0.9), x * np.sin(0.9), z)
-    objects.publish(box("post", size, turned))
-    status, result = call.result(within=30.0)
-    assert (status, result.error_code.val) == (ABORTED, Codes.GOAL_IN_COLLISION)
-    assert "post" in result.error_code.message
-    assert "replanning failed" in result.error_code.message
-    states = [message.feedback.state for message in call.feedback]
-    assert sum(s.startswith("REPLANNING") for s in states) == 2
-
-
-@pytest.mark.long
-def test_what_comes_behind_or_beside_does_not_matter(planner, objects):
-    call = on_the_way(planner)
-    objects.publish(box("beside", (0.1, 0.1, 0.1), (-0.6, 0.0, 0.5)))
-    status, result = call.result(within=30.0)
-    assert status == SUCCEEDED, result.error_code.message
-    assert "REPLANNING" not in str(call.feedback)
 
 
 def test_a_trajectory_of_a_client_stops_before_what_comes(planner, objects):
@@ -199,17 +161,6 @@ def test_a_trajectory_of_a_client_stops_before_what_comes(planner, objects):
     assert result.error_code.val == Codes.MOTION_PLAN_INVALIDATED_BY_ENVIRONMENT_CHANGE
     planner.arm.rest()
     assert not too_close(planner.arm)
-
-
-def test_a_scene_of_a_request_counts_for_it_alone(planner):
-    diff = PlanningScene(is_diff=True)
-    diff.robot_state.is_diff = True
-    diff.world.collision_objects = [box("post", *POST)]
-    call = planner.move(RIGHT, options={"planning_scene_diff": diff}, allowed_planning_time=5.0)
-    status, result = call.result(within=60.0)
-    assert status == SUCCEEDED, result.error_code.message
-    assert not too_close(planner.arm)
-    assert not scene(planner.client).world.collision_objects
 
 
 @pytest.mark.long
@@ -232,16 +183,3 @@ def test_a_plan_is_made_again_if_the_robot_left_its_start(planner):
     planned = result.planned_trajectory.joint_trajectory
     start = dict(zip(planned.joint_names, planned.points[0].positions, strict=True))
     assert start["panda_joint7"] == pytest.approx(wrist, abs=0.02)
-
-
-def test_the_trees_of_the_search_are_shown(planner, objects):
-    seen = planner.client.listen(MarkerArray, "/move_group/markers", LATCHED)
-    objects.publish(box("post", *POST))
-    planner.client.wait(lambda: scene(planner.client).world.collision_objects, "the post")
-
-    def trees():
-        assert planner.plan(RIGHT).error_code.val == Codes.SUCCESS
-        return seen and [m for m in seen.newest.markers if m.ns == "tree" and len(m.points) >= 2]
-
-    (tree,) = planner.client.wait(trees, "a tree with a branch")
-    assert len(tree.points) % 2 == 0  # from each node to its parent

@@ -12,8 +12,8 @@ from control_msgs.msg import DynamicJointState
 from geometry_msgs.msg import Twist
 from nav_msgs.msg import Odometry
 from policies.standing_policy import STANDING, write_standing_policy
-from policies.walker import NODE, Walker
-from ros_client import LATCHED, values_of
+from policies.walker import Walker
+from ros_client import LATCHED
 from sensor_msgs.msg import Imu
 from std_msgs.msg import Empty
 
@@ -66,14 +66,6 @@ def test_a_twist_starts_the_policy_and_its_end_holds(walker):
     walker.client.wait(lambda: math.isnan(walker.stiffness()), "the drives' own gains")
 
 
-def test_twists_that_are_not_finite_do_nothing(walker):
-    for bad in (math.nan, math.inf, 1e300):
-        message = Twist()
-        message.linear.x = bad
-        walker.client.repeat_for(lambda message=message: walker.twist.publish(message), 0.3)
-    assert walker.mode == "holding"
-
-
 def test_invalid_gains_are_ignored_by_the_simulation(walker):
     gains = walker.client.publisher(DynamicJointState, "/joint_gains", LATCHED)
     truth = walker.client.listen(Odometry, "/ground_truth")
@@ -99,26 +91,3 @@ def test_a_stop_leads_to_holding_and_refuses_commands_until_the_resume(walker):
     walker.client.spin(0.7)
     walker.drive(0.5, "running")
     walker.wait("holding")
-
-
-@pytest.mark.long
-def test_sitting_down_and_up_again(walker):
-    assert walker.ask("sit_down").success
-    walker.wait("damped")
-    assert not walker.ask("run").success
-
-    def damped() -> bool:
-        newest = walker.commands.newest
-        return bool(np.isnan(newest.position).all()) and not any(newest.velocity)
-
-    walker.client.wait(damped, "a velocity of zero and no positions")
-    assert walker.ask("stand_up").success
-    walker.wait("holding")
-    assert walker.ask("damp").success
-    walker.wait("damped")
-
-    def reported() -> bool:
-        status = walker.client.diagnostics(NODE)
-        return status is not None and values_of(status)["mode"] == "damped"
-
-    walker.client.wait(reported, "the mode on /diagnostics")

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -156,18 +155,6 @@ def test_a_second_driver_of_the_same_joints(arm):
 
 @pytest.mark.timeout(900)
 @pytest.mark.long
-def test_a_second_driver_of_other_joints(arm):
-    other = arm.client.publisher(JointState, "/joint_states")
-    message = JointState(name=["left_wheel_joint"], position=[1.0])
-    call = begin(arm, 1.5)
-    arm.client.repeat(lambda: other.publish(message), lambda: call.done, "the end", rate=50.0)
-    status, result = call.result()
-    arm.client.node.destroy_publisher(other)
-    assert status == SUCCEEDED, result.error_string
-
-
-@pytest.mark.timeout(900)
-@pytest.mark.long
 def test_a_rival_of_the_commands(arm):
     rival = arm.client.publisher(JointState, "/joint_command")
     call = begin(arm)
@@ -179,23 +166,6 @@ def test_a_rival_of_the_commands(arm):
     reports(arm, "another publisher on /joint_command")
     arm.client.node.destroy_publisher(rival)
     works_again(arm)
-
-
-@pytest.mark.timeout(900)
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("left_wheel_joint", 1.0), (ARM[0], math.nan), (ARM[0], math.inf), (ARM[0], 1e155)],
-)
-def test_commands_that_move_no_joint_of_the_arm(arm, name, value):
-    """Joints of a base in the same namespace, or values that every driver ignores."""
-    other = arm.client.publisher(JointState, "/joint_command")
-    message = JointState(name=[name], position=[value])
-    call = begin(arm, 1.5)
-    arm.client.repeat(lambda: other.publish(message), lambda: call.done, "the end", rate=50.0)
-    status, result = call.result()
-    arm.client.node.destroy_publisher(other)
-    assert status == SUCCEEDED, result.error_string
 
 
 def test_requests_wait_for_the_compilation_and_the_start_does_not(

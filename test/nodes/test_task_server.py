@@ -11,7 +11,6 @@ from typing import Any
 import anyio
 import numpy as np
 import pytest
-import trimesh
 from action_msgs.msg import GoalStatus, GoalStatusArray
 from joint_client import ABORTED, CANCELED, CONTROLLER, SUCCEEDED, Call, JointClient
 from mcp import ClientSession, StdioServerParameters, stdio_client
@@ -37,7 +36,6 @@ from task_client import SERVER, TaskClient
 from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.robot.tree import Box
 from motion_nodes.core.scene.scene import world_object
-from motion_nodes.core.scene.shapes import triangle_mesh
 from motion_nodes.extras.agent_tools.function_table import FUNCTIONS
 from motion_nodes.extras.tasks.task_codes import TaskCode
 from motion_nodes.ros import qos
@@ -134,35 +132,6 @@ def test_sentence_puts_the_cube_on_the_shelf(tasks: TaskClient) -> None:
     assert after[2] == pytest.approx(0.22, abs=0.01)
     assert np.abs(after[:2] - [0.5, -0.25]).max() < 0.13
     assert status["held"] is None
-
-
-@pytest.mark.long
-def test_a_mesh_is_picked_and_keeps_its_shape(tasks: TaskClient) -> None:
-    shape = trimesh.creation.annulus(0.02, 0.025, 0.08)
-    mug = world_object("mug", triangle_mesh(shape.vertices, shape.faces),
-                       from_xyz_rpy((0.4, 0.05, 0.04)))  # fmt: skip
-    put(tasks, mug)
-    assert tasks.ask("put the mug at 0.4, -0.05", "succeeded")["held"] is None
-    request = GetPlanningScene.Request()
-    request.components.components = PlanningSceneComponents.WORLD_OBJECT_GEOMETRY
-    scene = tasks.client.call(GetPlanningScene, "/get_planning_scene", request).scene
-    found = next(o for o in scene.world.collision_objects if o.id == "mug")
-    assert len(found.meshes) == 1
-    at = found.pose.position
-    assert (at.x, at.y, at.z) == pytest.approx((0.4, -0.05, 0.04), abs=0.01)
-
-
-@pytest.mark.long
-def test_a_full_place_ends_the_task_within_its_budget(tasks: TaskClient) -> None:
-    lid = world_object("lid", Box((0.2, 0.2, 0.02)), from_xyz_rpy((0.5, 0.4, 0.11)))
-    pile = world_object("pile", Box((0.2, 0.2, 0.1)), from_xyz_rpy((0.5, 0.4, 0.05)))
-    put(tasks, pile, lid)
-    status = tasks.ask("put the red cube on the pile", "failed")
-    assert status["code"] == "no_room"
-    assert "no room" in status["reason"]
-    assert status["held"] == "red_cube"
-    assert sum("place(red_cube, pile) begins" in event for event in status["events"]) <= 6
-    assert tasks.ask("put it on the shelf", "succeeded")["held"] is None
 
 
 @pytest.mark.long

@@ -15,7 +15,7 @@ from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.scene.scene import Scene, world_object
 from motion_nodes.core.scene.shapes import Box, Sphere
 from motion_nodes.core.scene.world import World
-from motion_nodes.errors import InvalidCommand, InvalidConfig
+from motion_nodes.errors import InvalidCommand
 
 DT = 0.01
 FRANKA = load_robot("franka")
@@ -489,8 +489,3 @@ def test_a_bad_input_changes_nothing(order):
         order(robot.follower)
     assert robot.follower.command is before
     assert robot.run(0.2) is Phase.FOLLOWING
-
-
-def test_settings_must_be_above_zero():
-    with pytest.raises(InvalidConfig):
-        FollowerSettings(command_timeout=0.0)

@@ -318,10 +318,3 @@ def test_a_big_jump_drops_the_speed_which_recovers():
     assert most <= 7.0 + 1e-9
     assert smoothing.speed_scalar == pytest.approx(1.0, abs=0.01)
     assert last == pytest.approx([40.0, 0.0, 0.0], rel=0.02)
-
-
-@pytest.mark.parametrize("name", ["min_speed_scalar", "big_jump", "recovery"])
-@pytest.mark.parametrize("value", [-1.0, np.nan])
-def test_bad_smoothing_is_refused(name, value):
-    with pytest.raises(InvalidConfig, check=about(name)):
-        SmoothingSettings(**{name: value})
