@@ -37,7 +37,6 @@ def evaluator(name, **changes):
     return Evaluator(robot, active, rmp_cases.TOOLS[name], settings)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", ROBOTS)
 @pytest.mark.parametrize("seed", shortened(range(6), 2))
 @pytest.mark.parametrize("balls", [True, False])
