@@ -20,7 +20,7 @@ from motion_nodes.core.scene.scene import Part, Scene, world_object
 from motion_nodes.kernels import native
 from motion_nodes.kernels.collision.collision_binding import collision_calls
 from motion_nodes.kernels.collision.collision_codegen import checks_text
-from motion_nodes.kernels.collision.collision_memory import BOX, FIELDS, PLANES, TRIANGLE
+from motion_nodes.kernels.collision.collision_memory import BOX, PLANES, TRIANGLE
 from motion_nodes.kernels.llvm_builder import FunctionBuilder
 from motion_nodes.kernels.llvm_text import declarations
 from motion_nodes.kernels.simd import Lanes
@@ -163,18 +163,6 @@ def test_what_is_out_of_reach_is_not_packed() -> None:
     again = pack_world(scene, bodies, np.eye(4), 12.0, 16, packed.known)
     assert again.part.fields["leaf_count"] == 2
     assert len(packed.objects) == 2
-
-
-def test_every_field_of_the_table_is_filled() -> None:
-    checker = CollisionChecker(load_robot("ur10e"))
-    table = np.ctypeslib.as_array(
-        ctypes.cast(checker.kernel().memory, ctypes.POINTER(ctypes.c_int64)), (FIELDS.size,)
-    )
-    named = {name: int(table[place]) for name, place in FIELDS.items()}
-    assert named["joints"] == 6
-    assert named["bodies"] == 7
-    assert named["leaf_count"] == named["branches"] == 0
-    assert all(named[name] != 0 for name in ("place", "turns", "body_firsts", "pair_bodies"))
 
 
 @pytest.mark.parametrize("shape", [(0, 7), (1, 7), (15, 7), (16, 7), (17, 7), (33, 7)])

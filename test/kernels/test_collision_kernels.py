@@ -9,8 +9,6 @@ import math
 import coal
 import numpy as np
 import pytest
-from kernels.compile_program import Compiled
-from kernels.random_trees import Oracle, random_tree
 from scene.random_scenes import coal_shape, random_pose
 
 from motion_nodes.core.robot.poses import from_xyz_rpy, inverse
@@ -18,11 +16,9 @@ from motion_nodes.core.robot.tree import Box, Cylinder, Sphere
 from motion_nodes.core.scene.shapes import Capsule, Cone
 from motion_nodes.kernels import native
 from motion_nodes.kernels.collision import collision_memory as memory
-from motion_nodes.kernels.collision.collision_binding import groups_program
-from motion_nodes.kernels.collision.collision_codegen import entry_functions, nearest_text
+from motion_nodes.kernels.collision.collision_codegen import entry_functions
 from motion_nodes.kernels.collision.collision_memory import KINDS
 from motion_nodes.kernels.collision.collision_shapes import TEST, collision_tests
-from motion_nodes.kernels.kinematic_arrays import pack
 from motion_nodes.kernels.llvm_builder import FunctionBuilder
 from motion_nodes.kernels.llvm_text import declarations
 from motion_nodes.kernels.simd import Lanes
@@ -81,40 +77,6 @@ def sphere_distance(solid, X, centre, radius):
     found = coal.distance(coal_shape(solid), poses[0], coal.Sphere(1e-6), poses[1], request, result)
     way = centre - result.getNearestPoint1()
     return found + 1e-6 - radius, way / max(np.linalg.norm(way), 1e-12)
-
-
-def test_closest_leaf_of_each_sphere():
-    code = loaded(nearest_text(LANES))
-    rng, count = np.random.default_rng(1), 8 * N
-    poses = {kind: random_pose(rng, 0.0, 1.2) for kind in SOLIDS}
-    leaves = np.array([leaf(kind, X, k) for k, (kind, X) in enumerate(poses.items())])
-    checked = (rng.uniform(size=(len(leaves), count)) < 0.7).astype(np.int8)
-    checked[:, 0] = 0
-    x = rng.uniform(-1.2, 1.2, (4, count)).astype(np.float32)
-    x[3] = 0.01 * np.arange(count)
-    out, planes = np.zeros((5, count), np.float32), np.zeros(4, np.float32)
-    held = table(leaf_count=len(leaves), leaves=leaves, planes=planes)
-    call(code, "nearest", count, x, checked, out, held, result=None)
-    assert out[0, 0] == np.inf
-    assert out[4, 0] == -1.0
-    outside = 0
-    for i in range(1, count):
-        centre = x[:3, i].astype(float)
-        found = {
-            number: sphere_distance(SOLIDS[kind], poses[kind], centre, float(x[3, i]))
-            for number, kind in enumerate(SOLIDS)
-            if checked[number, i]
-        }
-        if not found:
-            continue
-        closest = min(found, key=lambda number: found[number][0])
-        distance, direction = found[closest]
-        assert out[0, i] == pytest.approx(distance, abs=2e-5)
-        assert out[4, i] == closest
-        if distance + x[3, i] > 1e-3:
-            outside += 1
-            assert out[1:4, i] == pytest.approx(direction, abs=1e-3)
-    assert outside > count // 2
 
 
 def test_spheres_touch_the_leaves_that_coal_says():
@@ -189,16 +151,3 @@ def test_edges_are_checked_at_steps_that_no_wall_fits_between(wall):
     expected = [not 0.50 < q < 0.52 for q in Q[:, 0]]
     expected[5] = expected[7] = False
     assert free.tolist() == [*expected, 7]
-
-
-def test_group_frames_are_those_of_pinocchio():
-    tree = random_tree(12, 5)
-    oracle, arrays = Oracle(tree), pack(tree.packed, tree.joint_names, {})
-    rows = [len(tree.frame_names) - 1, 2]
-    code = Compiled(groups_program(arrays, rows), Lanes("double", N))
-    Q = np.random.default_rng(4).normal(size=(N, 5))
-    (found,) = code.side_by_side(Q)
-    for q, poses in zip(Q, found.reshape(N, 2, 12), strict=True):
-        for row, pose in zip(rows, poses, strict=True):
-            X = oracle.pose(q, tree.frame_names[row])
-            assert pose == pytest.approx([*X[:3, :3].ravel(), *X[:3, 3]], abs=1e-12)

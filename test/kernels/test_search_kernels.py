@@ -134,31 +134,6 @@ def test_samples_of_trees_are_free_and_near_where_asked():
     assert not CLASSIC.draw_near(SPACE, state, nowhere, GOAL, 5, out)
 
 
-def tree(room, q=START):
-    made = CLASSIC.Tree(np.empty((room, 2)), np.full(room, -1), np.zeros(2, np.int64), random(7))
-    CLASSIC.add(made, q, -1)
-    return made
-
-
-def test_rrt_finds_a_free_path_of_short_edges():
-    made, found = tree(400), np.zeros(2, np.int64)
-    options = RRT.RrtOptions(0.3, 0.1, 0.1, 50)
-    search = RRT.RrtSearch(made, SPACE, ONE, GOAL[None])
-    assert RRT.grow(search, options, 200, found) == CLASSIC.FOUND
-    path, node = [GOAL], found[0]
-    while node >= 0:
-        path.append(made.nodes[node])
-        node = made.parent[node]
-    path = np.array(path)
-    assert path[-1] == pytest.approx(START)
-    assert free(path)
-    assert np.linalg.norm(np.diff(path, axis=0), axis=1).max() <= 0.3 + 1e-9
-    assert length(path) > SHORTEST
-    assert RRT.grow(search._replace(tree=tree(3)), options, 200, found) == CLASSIC.FULL
-    nowhere = search._replace(tree=tree(9), checker=Discs(((0.0, 0.0), 10.0)))
-    assert RRT.grow(nowhere, RRT.RrtOptions(0.3, 0.0, 0.0, 5), 9, found) == CLASSIC.NO_SAMPLE
-
-
 def test_low_discrepancy_samples_fill_the_space_and_the_box_between_ends():
     samples = SAMPLES.make_samples(LOW, HIGH, 0.1, 0.25)
     root = samples.steps[0] ** -1.0
@@ -178,48 +153,6 @@ def test_low_discrepancy_samples_fill_the_space_and_the_box_between_ends():
     # A grid of 36 cells holds 600 / 36 = 17 samples each; 600 random ones vary by 4.
     assert counts.min() >= 13
     assert counts.max() <= 21
-
-
-def connect(checker, goals, room=400, exploration=0.5):
-    rules = CONNECT.ConnectRules(0.5, 0.5, 0.2, 0.1, exploration, 50, 120)
-    samples = SAMPLES.make_samples(LOW, HIGH, 0.1, 0.5)
-    limits = np.array([LOW, HIGH])
-    search = CONNECT.make_search(np.ones(2), np.zeros(2), limits, rules, samples, room)
-    trees = TREES.make_trees(search.space, START, goals, room)
-    return search._replace(trees=trees, checker=checker)
-
-
-def test_rrt_connect_joins_the_trees():
-    search = connect(ONE, np.array([[2.4, 2.4], GOAL]))
-    assert CONNECT.plant(search, 3)
-    assert CONNECT.search(search, 2000) == CONNECT.JOINED
-    path = search.found.path[: search.counts[CONNECT.WAYPOINTS]]
-    reached = search.counts[CONNECT.REACHED]
-    assert path[0] == pytest.approx(START)
-    assert path[-1] == pytest.approx(search.trees.nodes[1, reached])
-    assert free(path)
-    assert search.found.length[0] == pytest.approx(length(path))
-    direct = connect(Discs(), GOAL[None])
-    CONNECT.plant(direct, 3)
-    assert CONNECT.search(direct, 1) == CONNECT.JOINED
-    assert direct.found.length[0] == pytest.approx(4.0)
-
-
-def test_rrt_connect_ends_without_a_path():
-    ring = Discs(*((GOAL + 0.4 * np.array([math.cos(a), math.sin(a)]), 0.2) for a in range(7)))
-    walled = connect(ring, GOAL[None])
-    assert CONNECT.plant(walled, 3)
-    assert CONNECT.search(walled, 5000) == CONNECT.EXHAUSTED
-    assert walled.counts[CONNECT.ITERATIONS] == 120
-    tight = connect(ring, GOAL[None], room=70)
-    CONNECT.plant(tight, 3)
-    assert CONNECT.search(tight, 5000) == CONNECT.FULL
-    while (outcome := CONNECT.search(tight, 5000)) == CONNECT.FULL:
-        tight = CONNECT.grown(tight)
-    assert outcome == CONNECT.EXHAUSTED
-    assert (tight.counts == walled.counts).all()
-    for goal in ((0.1, 0.0), (2.6, 0.0), (math.nan, 0.0)):
-        assert not CONNECT.plant(connect(ONE, np.array([goal])), 3)
 
 
 def bounded(cost, seed, iterations):
@@ -249,19 +182,3 @@ def test_bounded_search_keeps_its_bound_and_never_beats_the_shortest_path():
     assert improvements >= 3
     assert cost < 1.2 * SHORTEST
     assert bounded(0.999 * SHORTEST, 1, 60)[0] == BOUNDED.EXHAUSTED
-
-
-def test_shortened_paths_approach_the_tangents_and_the_arc():
-    waypoints = np.array([START, (-1.5, 2.0), (0.0, 2.2), (1.5, 2.0), (1.9, 0.5), GOAL])
-    rows, checked = np.zeros((2 * 200 + 2, 2)), np.zeros((2, 200), np.int8)
-    rows[: len(waypoints)] = waypoints
-    memory = np.ones(2), rows, checked
-    effort = SHORTEN.Effort(rounds=12, jumps=10, tries=7, least_gain=1e-4)
-    count = abs(SHORTEN.shorten(ONE, memory, len(waypoints), effort, random(2)))
-    path = rows[:count]
-    assert path[[0, -1]] == pytest.approx(np.array([START, GOAL]))
-    assert free(path)
-    assert SHORTEST <= length(path) < 1.01 * SHORTEST
-    rows[: len(waypoints)] = waypoints
-    count = SHORTEN.shorten(Discs(), memory, len(waypoints), effort, random(2))
-    assert abs(count) == 2

@@ -7,7 +7,6 @@ import itertools
 
 import numpy as np
 import pytest
-import ruckig
 from kernels.plain_kernels import plain
 from numpy.polynomial import Polynomial
 from scipy.integrate import quad
@@ -53,24 +52,6 @@ def test_tables_are_quadratic_splines():
     np.testing.assert_allclose(slopes[:-1], 0.5 * X(grid[:-1], 1), rtol=1e-9)
 
 
-def test_initial_guess_stays_below_constant_speed_and_changes_slowly():
-    rng = np.random.default_rng(2)
-    spans, steady, steep = (rng.uniform(0.5, 2.0, 30) * x for x in (0.03, 1.0, 2.0))
-    b = np.empty(32)
-    TABLES.guess(spans, steady, steep, b)
-    assert (b > 0.0).all()
-    for i in range(30):
-        assert max(b[i : i + 3]) <= steady[i]
-        for change in np.abs(np.diff(b[i : i + 3])):
-            assert change <= spans[i] / steep[i] * (1.0 + 1e-12)
-    assert np.maximum(b[1:] / b[:-1], b[:-1] / b[1:]).max() <= 1.1 + 1e-12
-    steady[12] = 1e-3  # where accelerations hardly matter, the ratio of neighbours does
-    TABLES.guess(spans, steady, np.full(30, 1e-9), b)
-    assert np.maximum(b[1:] / b[:-1], b[:-1] / b[1:]).max() == pytest.approx(1.1)
-    TABLES.guess(spans, np.full(30, 0.7), np.full(30, 1e-9), b)
-    assert b == pytest.approx(0.7)
-
-
 def test_clock_is_the_integral_and_matches_the_motion_at_the_grid():
     spans, b = random_spline(3, 12)
     spans /= spans.sum()
@@ -111,35 +92,6 @@ def test_path_derivatives_by_the_parameter():
             for place, z in enumerate((grid[i], 0.5 * (grid[i] + grid[i + 1]), grid[i + 1])):
                 exact = [composed.deriv(k)(z) for k in (1, 2, 3)]
                 assert D[i, place, :, j] == pytest.approx(exact, rel=1e-9)
-
-
-@pytest.mark.parametrize("limits", [(1.0, 2.0, 4.0), (0.5, 4.0, 40.0)])
-def test_a_line_takes_hardly_longer_than_ruckig(monkeypatch, limits):
-    task = ruckig.InputParameter(1)
-    task.current_position, task.target_position = [0.0], [1.5]
-    task.max_velocity, task.max_acceleration, task.max_jerk = ([x] for x in limits)
-    best = ruckig.Trajectory(1)
-    ruckig.Ruckig(1).calculate(task, best)
-    count, n = 32, 1
-    grid = np.linspace(0.0, 1.0, count + 1)
-    coefficients = np.zeros((1, 6, n))
-    coefficients[0, 1] = 1.0
-    path = MOTION.ParameterPath(
-        np.array([0.0, 1.5]), coefficients, np.zeros(count, np.int32), grid, 0.0, 1.5
-    )
-    lay_out = MOTION.lay_out  # sums of int8, which overflow without Numba
-    monkeypatch.setattr(MOTION, "lay_out", lambda marks, *a: lay_out(marks.astype(int), *a))
-    D, times, clock = np.empty((count, PLACES, 3, n)), np.empty(count + 1), np.empty((count, 6))
-    MOTION.parameter_derivatives(path, D)
-    rows = np.array(limits)[:, None]
-    steps, stretch = MOTION.jerk_limited_motion(path, D, rows, rows, times, clock)
-    assert 0 < steps < 100
-    duration = times[-1] * stretch
-    assert best.duration < duration < 1.04 * best.duration
-    use = np.empty((count, 3))
-    motion = PIECES.TimedPieces(*path[:3], stretch * times, clock / stretch ** np.arange(6))
-    PIECES.limit_use(motion, rows, use)
-    assert 0.9 < use.max() <= 1.0 + 1e-3
 
 
 @pytest.mark.parametrize("degree", [3, 5, 7])
@@ -234,23 +186,6 @@ def test_factors_of_limits_are_lower_limits(seed):
     lower = limits * np.array([[0.9**0.5], [0.7]])
     expected = fastest(path, lower, strips, free)
     assert fastest(path, limits, strips, free, tight) == pytest.approx(expected, rel=1e-9)
-
-
-def test_a_straight_line_takes_the_time_of_a_trapezoid():
-    coefficients = np.zeros((1, 2, 2))
-    coefficients[0, 1] = [1.0, -0.5]
-    grid, free = np.linspace(0.0, 3.0, 31), np.full(31, np.inf)
-    free[[0, -1]] = 0.0
-    path = (np.array([0.0, 3.0]), coefficients, np.zeros(30, np.int32), grid)
-    limits, strips = np.array([[2.0, 5.0], [4.0, 9.0]]), np.empty((30, 2, 2, 0))
-    times, clock = np.empty(31), np.empty((30, 6))
-    stretch = TOPP.fastest_motion(path, limits, strips, free, times, clock)
-    assert stretch == pytest.approx(1.0)
-    # 0.5 s and 0.5 m to the velocity limit of the first joint, and as much to rest.
-    assert times[-1] == pytest.approx(0.5 + 2.0 / 2.0 + 0.5)
-    assert clock[:5, 2] == pytest.approx(2.0)
-    assert clock[5:25, 1] == pytest.approx(2.0)
-    assert clock[25:, 2] == pytest.approx(-2.0)
 
 
 @pytest.mark.parametrize("seed", range(4))
