@@ -26,6 +26,14 @@ def _integers_wrap():
         yield
 
 
+def moved(X, twist):
+    """Return a pose after a motion by a twist, in the axes and about the place of X's parent."""
+    Y = X.copy()
+    Y[:3, :3] = Rotation.from_rotvec(twist[3:]).as_matrix() @ X[:3, :3]
+    Y[:3, 3] += twist[:3]
+    return Y
+
+
 def point(q, X, J):
     """Kinematics of a point with three prismatic joints."""
     X[:], J[:] = np.eye(4), np.eye(6)[:, :3]
@@ -203,6 +211,27 @@ def planar(q, X, J):
         J[0, k], J[1, k] = -y, x
 
 
+def test_pose_and_jacobian_of_a_tip_are_those_of_a_point_of_the_link():
+    rng = np.random.default_rng(8)
+    X_BL, X_LT, at_link = np.eye(4), np.eye(4), rng.normal(size=(6, 3))
+    for pose in (X_BL, X_LT):
+        pose[:3, :3], pose[:3, 3] = (
+            Rotation.random(random_state=rng).as_matrix(),
+            rng.normal(size=3),
+        )
+
+    def link(q, X, J):
+        for address, values in ((X, X_BL), (J, at_link)):
+            ctypes.memmove(address, np.ascontiguousarray(values).ctypes.data, values.nbytes)
+
+    X, J = np.empty((4, 4)), np.empty((6, 3))
+    TASK._tip(TASK.Tip(link, X_LT), np.zeros(3), X, J)
+    assert pytest.approx(X_BL @ X_LT) == X
+    lever = X_BL[:3, :3] @ X_LT[:3, 3]
+    assert J[3:] == pytest.approx(at_link[3:])
+    assert J[:3] == pytest.approx(at_link[:3] + np.cross(at_link[3:], lever, axis=0))
+
+
 def test_errors_are_those_of_the_target_less_its_tolerances():
     rng, out = np.random.default_rng(6), np.empty(6)
     for _ in range(20):
@@ -264,3 +293,34 @@ def test_nodes_are_extended_to_a_target_once_the_closest_first():
     for cull, expected in ((0.0, [1, 3, 0, 2, -1]), (0.1, [1, 3, 0, -1])):
         tasks = TASK.TaskNodes(np.zeros((4, 3)), away[:, None], np.zeros(4, np.uint8))
         assert [TASK._to_exploit(tree, tasks, space, 0, cull) for _ in expected] == expected
+
+
+def test_a_tree_reaches_a_pose_of_a_planar_arm():
+    start, low = np.array([0.3, 0.2, 0.2]), np.full(3, -2.5)
+    space = TASK.TreeSpace(low, -low, np.zeros(3, bool), np.ones(3))
+    goal = np.eye(4)
+    goal[:3, :3] = Rotation.from_rotvec([0.0, 0.0, 2.0]).as_matrix()
+    goal[:2, 3] = 0.4, 1.6
+    targets = TASK.Targets(goal[None], np.zeros((1, 6)), np.zeros((1, 2)))
+    ball = Cap((0.8, 0.6, 0.5), 0.35)  # in joint space, on the straight way
+    offset = moved(np.eye(4), np.array([0.1, 0.05, 0.0, 0.0, 0.0, 0.4]))
+    (tree,) = roots(TASK, 600, start)
+    tasks = TASK.TaskNodes(np.empty((600, 3)), np.empty((600, 1)), np.zeros(600, np.uint8))
+    found = np.zeros(2, np.int64)
+    search = TASK.TaskSearch(tree, tasks, space, ball, TASK.Tip(planar, offset), targets, options())
+    outcome = TASK.grow_to_pose(search, 300, found)
+    assert outcome == TASK.FOUND
+    path = np.array(branch(tree, found[0]))
+    assert path[0] == pytest.approx(start)
+    assert all(ball.edge(a, b) for a, b in itertools.pairwise(path))
+    assert (np.abs(path) <= 2.5 + 1e-12).all()
+    X, J = np.empty((4, 4)), np.empty((6, 3))
+    planar(path[-1], X, J)
+    X = X @ offset
+    assert np.linalg.norm(X[:3, 3] - goal[:3, 3]) <= 0.02
+    assert Rotation.from_matrix(X[:3, :3].T @ goal[:3, :3]).magnitude() <= 0.05
+    assert tasks.tip[found[0]] == pytest.approx(X[:3, 3])
+    (tree,) = roots(TASK, 1, start)
+    search = search._replace(tree=tree, tip=TASK.Tip(planar, np.eye(4)))
+    outcome = TASK.grow_to_pose(search, 9, found)
+    assert outcome == TASK.FULL
