@@ -1,32 +1,54 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/conformance.md is current, and nearly all behaviors are the peers'."""
+"""docs/conformance.md names a test, a source and a verdict for each behavior."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import ast
+import re
+from collections import Counter
 from pathlib import Path
 
-import pytest
-
-from conformance.behaviours import BY_PARAMETER, SAME, Behaviour, Verdict, collect
-
-ROOT = Path(__file__).parents[2]
+FOLDER = Path(__file__).parent
+PAGE = (FOLDER.parents[1] / "docs" / "conformance.md").read_text(encoding="utf-8")
+VERDICTS = ("same", "by parameter", "ours on purpose", "not offered")
 
 
-def test_the_page_is_current():
-    command = [sys.executable, str(ROOT / "tools" / "write_conformance.py"), "--check"]
-    found = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert found.returncode == 0, found.stdout + found.stderr
+def rows() -> list[tuple[str, str, str, str]]:
+    """Return peer, behavior, verdict with reasons, and test of each row of the page."""
+    found = []
+    for peer, table in re.findall(r"^## (.+)\n\n(?:\|.*\n){2}((?:\|.*\n)*)", PAGE, re.M):
+        for line in table.splitlines():
+            text, here, _, shown = (c.strip() for c in re.split(r"(?<!\\)\|", line)[1:-1])
+            found.append((peer, text, here, shown.strip("`")))
+    return found
 
 
-def test_nearly_all_behaviors_are_the_peers():
-    found = collect(ROOT / "test" / "conformance")
-    same = [each for each in found if each.verdict in (SAME, BY_PARAMETER)]
-    assert len(same) >= 0.95 * len(found)
+def test_each_behavior_is_shown_by_a_test_that_exists():
+    named = {shown for *_, here, shown in rows() if not here.startswith("not offered")}
+    there = {
+        f"{file.name}::{node.name}"
+        for file in FOLDER.glob("test_*.py")
+        if file.name != Path(__file__).name
+        for node in ast.parse(file.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    }
+    assert named <= there, sorted(named - there)
 
 
-@pytest.mark.parametrize("verdict", [v for v in Verdict if v is not SAME])
-def test_a_difference_without_its_reason_is_refused(verdict):
-    with pytest.raises(ValueError, match="must"):
-        Behaviour("peer", "does something", "test.cpp", verdict)
+def test_each_behavior_stands_once_and_differences_have_reasons():
+    assert not [key for key, n in Counter(row[:2] for row in rows()).items() if n > 1]
+    for peer, text, here, shown in rows():
+        verdict, _, reason = here.partition("; ")
+        assert verdict in VERDICTS, (peer, text)
+        assert reason or verdict == "same", (peer, text)
+        assert bool(shown) != (verdict == "not offered"), (peer, text)
+
+
+def test_counts_are_those_of_the_rows_and_nearly_all_behaviors_are_the_peers():
+    counts = Counter((peer, here.partition(";")[0]) for peer, _, here, _ in rows())
+    for name, *numbers in re.findall(r"^\| (.+?)" + r" \| (\d+)" * 5 + r" \|$", PAGE, re.M):
+        of = [sum(n for (p, w), n in counts.items() if w == v and name in (p, "all"))
+              for v in VERDICTS]  # fmt: skip
+        assert [int(n) for n in numbers] == [*of, sum(of)], name
+    same = sum(n for (_, verdict), n in counts.items() if verdict in VERDICTS[:2])
+    assert same >= 0.95 * counts.total()

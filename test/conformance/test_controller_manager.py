@@ -23,17 +23,13 @@ from controller_manager_msgs.srv import (
 from joint_client import ARM, FINGERS, HOME, SUCCEEDED, JointClient, smooth
 from ros_client import RosClient
 
-from conformance.behaviours import BY_PARAMETER, OURS, behaviour, not_offered
 from motion_nodes.bringup.bringup_config import BringupConfig
 from motion_nodes.bringup.compose import suite_of
 from motion_nodes.bringup.node_specs import ALONE
 from motion_nodes.core.robot.placement import parse_placements
 
 pytestmark = pytest.mark.timeout(900)
-MANAGER = "controller_manager"
 BROADCASTER = "joint_state_broadcaster"
-SRVS = "test_controller_manager_srvs.cpp: "
-SPAWNER = "test_spawner_unspawner.cpp: "
 STRICT, BEST_EFFORT = SwitchController.Request.STRICT, SwitchController.Request.BEST_EFFORT
 ARM_CONTROLLER, HAND = "panda_arm_controller", "panda_hand_controller"
 
@@ -112,21 +108,6 @@ def switch(arm: JointClient, stop: list[str], start: list[str], strictness: int 
     return bool(ask(arm, SwitchController, "switch_controller", strictness=strictness, **fields).ok)
 
 
-@behaviour(
-    MANAGER,
-    "controllers have the names and types of the user's parameter file",
-    source=SPAWNER + "spawner_test_type_in_params_file, multi_ctrls_test_type_in_param",
-)
-@behaviour(
-    MANAGER,
-    "list_controllers has name, state, type, and required and claimed interfaces",
-    source=SRVS + "list_controllers_srv",
-)
-@behaviour(
-    MANAGER,
-    "claimed interfaces are the required ones while a controller is active",
-    source=SRVS + "list_controllers_srv",
-)
 def test_list(arm):
     entries = arm.client.wait(
         lambda: (found := listed(arm)) and {ARM_CONTROLLER, HAND} <= found.keys() and found,
@@ -143,23 +124,6 @@ def test_list(arm):
     assert "joint_trajectory_controller" not in entries
 
 
-@behaviour(
-    MANAGER,
-    "the arm and the hand of a user's file are moved under their names",
-    source="moveit_resources: panda_moveit_config/config/ros2_controllers.yaml",
-)
-@behaviour(
-    BROADCASTER,
-    "joint_states contain position and velocity of all joints",
-    source="test_joint_state_broadcaster.cpp: JointStatePublishTest",
-)
-@behaviour(
-    BROADCASTER,
-    "dynamic_joint_states are published",
-    source="test_joint_state_broadcaster.cpp: DynamicJointStatePublishTest",
-    verdict=OURS,
-    why="Simulations and drivers publish joint_states, the interface that all clients read.",
-)
 def test_the_controllers_move(arm):
     goal = {j: HOME[j] + 0.1 for j in ARM}
     assert arm.follow(smooth(goal, 0.5)).result()[0] == SUCCEEDED
@@ -174,26 +138,6 @@ def test_the_controllers_move(arm):
     assert len(message.position) == len(message.velocity) == len(message.name)
 
 
-@behaviour(
-    MANAGER,
-    "switch_controller deactivates and activates controllers by name",
-    source="test_release_interfaces.cpp: switch_controllers_same_interface",
-)
-@behaviour(
-    MANAGER,
-    "with STRICT an unknown controller makes the whole request fail",
-    source=SRVS + "switch_controller_failure_behaviour_on_unknown_controller",
-)
-@behaviour(
-    MANAGER,
-    "with BEST_EFFORT unknown controllers are skipped",
-    source=SRVS + "switch_controller_failure_behaviour_on_unknown_controller",
-)
-@behaviour(
-    MANAGER,
-    "a deactivated controller is listed as inactive and claims nothing",
-    source=SRVS + "list_controllers_srv",
-)
 def test_switch(arm):
     assert not switch(arm, [ARM_CONTROLLER], ["no_controller"])
     assert listed(arm)[ARM_CONTROLLER].state == "active"
@@ -207,21 +151,6 @@ def test_switch(arm):
     arm.client.wait_for_diagnosis("/joint_trajectory_controller", "holding")
 
 
-@behaviour(
-    MANAGER,
-    "configure_controller fails for an active and for an unknown controller",
-    source=SRVS + "configure_controller_srv",
-)
-@behaviour(
-    MANAGER,
-    "an inactive controller can be cleaned up and configured again",
-    source=SRVS + "cleanup_controller_srv",
-)
-@behaviour(
-    MANAGER,
-    "cleanup_controller fails for an active controller",
-    source="test_cleanup_controller.cpp: cleanup_active_controller",
-)
 def test_configure_and_cleanup(arm):
     for name in (HAND, "no_controller"):
         assert not ask(arm, ConfigureController, "configure_controller", name=name).ok
@@ -234,21 +163,6 @@ def test_configure_and_cleanup(arm):
     assert switch(arm, [], [HAND])
 
 
-@behaviour(
-    MANAGER,
-    "list_controller_types lists types and base classes",
-    source=SRVS + "list_controller_types",
-)
-@behaviour(
-    MANAGER,
-    "list_hardware_interfaces marks the claimed command interfaces",
-    source=SRVS + "list_hardware_interfaces_srv",
-)
-@behaviour(
-    MANAGER,
-    "list_hardware_components has an active system with its interfaces",
-    source="test_hardware_management_srvs.cpp: list_hardware_components",
-)
 def test_other_lists(arm):
     answer = ask(arm, ListControllerTypes, "list_controller_types")
     assert "joint_trajectory_controller/JointTrajectoryController" in answer.types
@@ -270,40 +184,12 @@ def test_other_lists(arm):
     assert {f"{j}/{part}" for j in ARM for part in ("position", "velocity")} <= measured
 
 
-@behaviour(
-    MANAGER,
-    "load_controller and unload_controller load controllers from libraries",
-    source=SRVS + "load_controller_srv, unload_controller_srv",
-    verdict=OURS,
-    why="Controllers are nodes, which the bring-up starts from the parameter file; the services "
-    "answer ok = false with the reason in the log.",
-)
-@behaviour(
-    MANAGER,
-    "loading a controller that is loaded already fails",
-    source="test_load_controller.cpp: can_not_load_a_controller_twice",
-)
-@behaviour(
-    MANAGER,
-    "reload_controller_libraries fails while controllers are active",
-    source=SRVS + "reload_controller_libraries_srv",
-)
 def test_loading(arm):
     assert not ask(arm, LoadController, "load_controller", name=ARM_CONTROLLER).ok
     assert not ask(arm, UnloadController, "unload_controller", name=ARM_CONTROLLER).ok
     assert not ask(arm, ReloadControllerLibraries, "reload_controller_libraries").ok
 
 
-@behaviour(
-    MANAGER,
-    "several parameter files can be given",
-    source=SPAWNER + "spawner_test_parsing_multiple_params_file",
-)
-@behaviour(
-    MANAGER,
-    "values of files are given to the controllers of the names in them, also in namespaces",
-    source=SPAWNER + "spawner_test_with_wildcard_entries_in_params_file",
-)
 def test_what_has_no_effect_is_named(files, tmp_path):
     config = BringupConfig(
         placements=parse_placements(["franka"]), backend="mock", viewer="none",
@@ -371,41 +257,6 @@ def switched(client: RosClient, stop: list[str], start: list[str]) -> bool:
     return bool(client.call(SwitchController, service, request).ok)
 
 
-@behaviour(
-    MANAGER,
-    "the controllers of a file start when they are spawned",
-    source=SPAWNER + "spawner_test_type_in_param",
-    verdict=BY_PARAMETER,
-    why="They start with the suite.",
-    how="`autostart: false`, then `spawner`, `ros2 control` or `ros2 lifecycle`",
-)
-@behaviour(
-    MANAGER,
-    "a controller that was not spawned is listed as unconfigured, and cannot be activated",
-    source=SRVS + "list_controllers_srv, configure_controller_srv",
-    verdict=BY_PARAMETER,
-    how="`autostart: false`",
-)
-@behaviour(
-    MANAGER,
-    "spawner --inactive configures a controller and leaves it inactive",
-    source="spawner.py: main (--inactive)",
-)
-@behaviour(
-    MANAGER,
-    "spawning an active controller fails: it is not configured again",
-    source=SPAWNER + "spawner_test_type_in_param",
-)
-@behaviour(
-    MANAGER,
-    "a deactivated controller can be spawned again",
-    source=SPAWNER + "spawner_test_type_in_param",
-)
-@behaviour(
-    BROADCASTER,
-    "it is spawned before the other controllers",
-    source="ros2_control_demos: example_1/bringup/launch/rrbot.launch.py",
-)
 def test_spawned_controllers(spawned):
     assert not switched(spawned, [], [BROADCASTER])
     assert spawn(spawned, BROADCASTER)
@@ -422,11 +273,3 @@ def test_spawned_controllers(spawned):
     assert switched(spawned, [name], [])
     assert spawn(spawned)
     assert spawned.state(node) == "active"
-
-
-not_offered(
-    MANAGER,
-    "controllers are chained by reference interfaces",
-    source=SRVS + "activate_chained_controllers_one_by_one",
-    why="Controllers are processes with topics; a controller follows another one's topic.",
-)

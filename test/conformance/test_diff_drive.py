@@ -17,9 +17,7 @@ from ros_client import RosClient
 from tf2_msgs.msg import TFMessage
 
 from conformance.base_rig import FREE, Rig, write_base
-from conformance.behaviours import BY_PARAMETER, OURS, behaviour, not_offered
 
-PEER = "diff_drive_controller"
 RADIUS, SEPARATION = 0.05, 0.4
 LEFT, RIGHT = ("fl", "rl"), ("fr", "rr")
 WHEELS = LEFT + RIGHT
@@ -68,47 +66,16 @@ def rig(cell: SimpleNamespace) -> Rig:
     return cell.usual
 
 
-@behaviour(
-    "diff_drive_controller",
-    "before the first command the wheels get no NaN",
-    source="test_diff_drive_controller.cpp: chainable_controller_unchained_mode",
-)
 def test_no_nan_before_the_first_command(cell):
     for rig in (cell.usual, cell.open, cell.vel):
         assert np.isfinite(rig.speeds()).all()
 
 
-@behaviour(
-    "diff_drive_controller",
-    "a twist gives each side the speed of rolling, in rad/s",
-    source="test_diff_drive_controller.cpp: correct_initialization_using_parameters",
-)
-@behaviour(
-    "diff_drive_controller",
-    "all wheels of a side get the same speed",
-    source="test_diff_drive_controller.cpp: "
-    "configure_succeeds_when_wheels_are_specified (two per side)",
-)
-@behaviour(
-    "diff_drive_controller",
-    "a command whose stamp is 0 is accepted as of now",
-    source="test_diff_drive_controller.cpp: command_with_zero_timestamp_is_accepted_with_warning",
-)
 def test_speeds_of_rolling(rig):
     for vx, wz in ((0.5, 0.0), (0.0, 1.0), (0.3, -0.7)):
         rig.until_speeds(expected(vx, wz), lambda v=vx, w=wz: rig.send(v, w))
 
 
-@behaviour(
-    "diff_drive_controller",
-    "a command that is not renewed stops the wheels after cmd_vel_timeout",
-    source="test_diff_drive_controller.cpp: chainable_controller_unchained_mode",
-)
-@behaviour(
-    "diff_drive_controller",
-    "a command older than cmd_vel_timeout by its stamp is ignored",
-    source="diff_drive_controller.cpp: on_configure, subscription of ~/cmd_vel",
-)
 def test_commands_expire(rig):
     rig.set(cmd_vel_timeout=0.3)
     rig.until_speeds(expected(0.5, 0.0), lambda: rig.send(0.5, age=0.0))
@@ -118,11 +85,6 @@ def test_commands_expire(rig):
     rig.set(cmd_vel_timeout=0.5)
 
 
-@behaviour(
-    "diff_drive_controller",
-    "cmd_vel_timeout of 0 accepts commands of any age, and keeps the last one",
-    source="test_diff_drive_controller.cpp: zero_cmd_vel_timeout_disables_timeout",
-)
 def test_without_a_timeout(rig):
     rig.set(cmd_vel_timeout=0.0)
     rig.until_speeds(expected(0.5, 0.0), lambda: rig.send(0.5, age=30.0))
@@ -132,11 +94,6 @@ def test_without_a_timeout(rig):
     rig.set(cmd_vel_timeout=0.5)
 
 
-@behaviour(
-    "diff_drive_controller",
-    "a command with NaN changes nothing",
-    source="diff_drive_controller.cpp: update_reference_from_subscribers",
-)
 def test_nan_is_ignored(rig):
     rig.set(cmd_vel_timeout=5.0)
     rig.until_speeds(expected(0.4, 0.2), lambda: rig.send(0.4, 0.2))
@@ -158,22 +115,6 @@ def ramp(rig: Rig, goal: float) -> float:
     return float(np.polyfit(rows[:, 0] - rows[0, 0], rows[:, 1], 1)[0])
 
 
-@behaviour(
-    "diff_drive_controller",
-    "the velocity rises by max_acceleration and falls by max_deceleration",
-    source="test_diff_drive_controller.cpp: test_speed_limiter",
-)
-@behaviour(
-    "diff_drive_controller",
-    "in reverse, max_acceleration_reverse and max_deceleration_reverse apply, as negative and "
-    "positive numbers",
-    source="test_diff_drive_controller.cpp: test_speed_limiter",
-)
-@behaviour(
-    "diff_drive_controller",
-    "limits may be changed while the controller is active",
-    source="test_diff_drive_controller.cpp: test_speed_limiter_runtime_update",
-)
 def test_acceleration_limits(rig):
     rig.set(
         linear__x__max_acceleration=2.0, linear__x__max_deceleration=-4.0,
@@ -188,16 +129,6 @@ def test_acceleration_limits(rig):
         "max_deceleration_reverse")})  # fmt: skip
 
 
-@behaviour(
-    "diff_drive_controller",
-    "max_velocity and min_velocity bound both directions; 0 stops one, NaN is unlimited",
-    source="diff_drive_controller_parameter.yaml: linear.x.max_velocity, min_velocity",
-)
-@behaviour(
-    "diff_drive_controller",
-    "has_velocity_limits of false switches the velocity limits off",
-    source="jazzy: diff_drive_controller_parameter.yaml: linear.x.has_velocity_limits",
-)
 def test_velocity_limits(rig, cell):
     for limits, asked, got in (
         ({"max_velocity": 0.5}, 2.0, 0.5),
@@ -214,14 +145,6 @@ def test_velocity_limits(rig, cell):
     rig.set(**{f"linear__x__{k}": v for k, v in usual.items()})
 
 
-@behaviour(
-    "diff_drive_controller",
-    "each axis is limited by itself",
-    source="test_diff_drive_controller.cpp: test_speed_limiter; speed_limiter.hpp",
-    verdict=BY_PARAMETER,
-    why="a twist that is scaled as a whole keeps the radius of its curve",
-    how="clip_axes: true",
-)
 def test_axes_are_limited_apart_if_told_so(rig):
     rig.set(linear__x__max_velocity=0.5)
     rig.until_speeds(expected(0.5, 0.5), lambda: rig.send(1.0, 1.0))
@@ -230,11 +153,6 @@ def test_axes_are_limited_apart_if_told_so(rig):
     rig.set(clip_axes=False, linear__x__max_velocity=math.nan)
 
 
-@behaviour(
-    "diff_drive_controller",
-    "multipliers correct the wheel separation and the radius of each side",
-    source="diff_drive_controller.cpp: update_and_write_commands",
-)
 def test_multipliers(rig):
     rig.set(
         wheel_separation_multiplier=2.0, left_wheel_radius_multiplier=0.5,
@@ -248,26 +166,6 @@ def test_multipliers(rig):
     )  # fmt: skip
 
 
-@behaviour(
-    "diff_drive_controller",
-    "odometry from positions is the mean of each side's wheels",
-    source="test_odometry.cpp: TestUpdateFromPosition; update_and_write_commands",
-)
-@behaviour(
-    "diff_drive_controller",
-    "odometry integrates an arc exactly",
-    source="test_odometry.cpp: TestCurvedMotion_ExactArc",
-)
-@behaviour(
-    "diff_drive_controller",
-    "a turn on the spot does not move the position",
-    source="test_odometry.cpp: TestPureRotation",
-)
-@behaviour(
-    "diff_drive_controller",
-    "set_odometry sets x, y and yaw, and the motion continues from there",
-    source="test_diff_drive_controller.cpp: odometry_set_service; test_odometry.cpp: TestReset",
-)
 def test_odometry(rig):
     def put(x: float, y: float, yaw: float) -> None:
         request = SetOdometry.Request(x=x, y=y, yaw=yaw)
@@ -293,22 +191,6 @@ def test_odometry(rig):
         rig.place(end, f"the end of {path}")
 
 
-@behaviour(
-    "diff_drive_controller",
-    "in open loop odometry integrates the commands, also without states of the wheels",
-    source="test_diff_drive_controller.cpp: test_open_loop_odometry_with_unclamped_input; "
-    "activate_succeeds_with_open_loop_assigned",
-)
-@behaviour(
-    "diff_drive_controller",
-    "in open loop odometry integrates the limited commands",
-    source="test_diff_drive_controller.cpp: test_open_loop_odometry_with_clamped_input",
-)
-@behaviour(
-    "diff_drive_controller",
-    "publish_rate decimates odometry",
-    source="jazzy: diff_drive_controller_parameter.yaml: publish_rate",
-)
 def test_open_loop(cell):
     rig = cell.open
     for limit, velocity in ((math.nan, 2.0), (0.5, 0.5)):
@@ -327,20 +209,6 @@ def test_open_loop(cell):
     rig.set(linear__x__max_velocity=math.nan)
 
 
-@behaviour(
-    "diff_drive_controller",
-    "without position_feedback odometry integrates wheel velocities",
-    source="test_diff_drive_controller.cpp: activate_succeeds_with_vel_resources_assigned; "
-    "test_odometry.cpp: TestLinearMotion",
-)
-@behaviour(
-    "diff_drive_controller",
-    "the twist of odometry is the mean of velocity_rolling_window_size measurements",
-    source="diff_drive_controller_parameter.yaml: velocity_rolling_window_size",
-    verdict=BY_PARAMETER,
-    why="the default of 1 adds no delay; there it is 10",
-    how="velocity_rolling_window_size: 10",
-)
 def test_velocity_feedback(cell):
     rig = cell.vel
 
@@ -370,40 +238,6 @@ def test_velocity_feedback(cell):
     assert rig.pose[0] - before == pytest.approx(seconds(end) - seconds(begin), rel=0.02)
 
 
-@behaviour(
-    "diff_drive_controller",
-    "a frame prefix without a namespace precedes both frames",
-    source="test_diff_drive_controller.cpp: configure_succeeds_tf_prefix_no_namespace",
-)
-@behaviour(
-    "diff_drive_controller",
-    "a blank prefix leaves the frames",
-    source="test_diff_drive_controller.cpp: configure_succeeds_tf_blank_prefix_no_namespace",
-)
-@behaviour(
-    "diff_drive_controller",
-    "a frame prefix replaces the namespace",
-    source="test_diff_drive_controller.cpp: configure_succeeds_tf_prefix_set_namespace",
-)
-@behaviour(
-    "diff_drive_controller",
-    "a tilde in the prefix is the namespace",
-    source="test_diff_drive_controller.cpp: configure_succeeds_tf_tilde_prefix_set_namespace",
-)
-@behaviour(
-    "diff_drive_controller",
-    "tf_frame_prefix_enable of false drops the prefix",
-    source="jazzy: configure_succeeds_tf_test_prefix_false_no_namespace, "
-    "configure_succeeds_tf_test_prefix_false_set_namespace",
-)
-@behaviour(
-    "diff_drive_controller",
-    "a blank prefix with tf_frame_prefix_enable is the namespace",
-    source="jazzy: configure_succeeds_tf_blank_prefix_true_set_namespace",
-    verdict=BY_PARAMETER,
-    why="as in the newest version; the bring-up sets the prefix of robots in a namespace",
-    how="tf_frame_prefix: '~'",
-)
 def test_frame_prefixes(cell):
     frames = {"usual": ("odom", "base_link"), "vel": ("pre/odom", "pre/base_link"),
               "open": ("open/odom", "open/base_link")}  # fmt: skip
@@ -424,21 +258,6 @@ def test_frame_prefixes(cell):
     cell.usual.set(tf_frame_prefix="", tf_frame_prefix_enable=True)
 
 
-@behaviour(
-    "diff_drive_controller",
-    "enable_odom_tf decides on the transform from odom to the base",
-    source="diff_drive_controller_parameter.yaml: enable_odom_tf",
-)
-@behaviour(
-    "diff_drive_controller",
-    "odometry has the covariance diagonals of the parameters",
-    source="diff_drive_controller.cpp: on_configure",
-)
-@behaviour(
-    "diff_drive_controller",
-    "publish_limited_velocity publishes the limited twist on ~/cmd_vel_out",
-    source="test_diff_drive_controller.cpp: test_speed_limiter (publish_limited_velocity)",
-)
 def test_outputs(rig):
     transforms = rig.client.listen(TFMessage, "/tf")
     limited = rig.client.listen(TwistStamped, f"{rig.node}/cmd_vel_out")
@@ -469,21 +288,6 @@ def test_outputs(rig):
     rig.set(enable_odom_tf=True, publish_limited_velocity=True)
 
 
-@behaviour(
-    "diff_drive_controller",
-    "a deactivated controller stops the wheels and accepts no commands",
-    source="test_diff_drive_controller.cpp: cleanup; correct_initialization_using_parameters",
-)
-@behaviour(
-    "diff_drive_controller",
-    "after it is activated again the wheels stand until a new command, which is executed",
-    source="test_diff_drive_controller.cpp: deactivate_then_activate",
-)
-@behaviour(
-    "diff_drive_controller",
-    "it can be cleaned up, and configured and activated again",
-    source="test_diff_drive_controller.cpp: cleanup; correct_initialization_using_parameters",
-)
 def test_lifecycle(rig):
     client = rig.client
     rig.until_speeds(expected(0.5, 0.0), lambda: rig.send(0.5))
@@ -499,17 +303,6 @@ def test_lifecycle(rig):
     rig.until_speeds(expected(0.5, 0.0), lambda: rig.send(0.5))
 
 
-@behaviour(
-    "diff_drive_controller",
-    "without wheels on one side it does not start",
-    source="test_diff_drive_controller.cpp: "
-    "init_fails_with_only_left_or_only_right_side_defined, init_fails_without_parameters",
-)
-@behaviour(
-    "diff_drive_controller",
-    "with different numbers of wheels per side it does not start",
-    source="test_diff_drive_controller.cpp: configure_fails_with_mismatching_wheel_side_size",
-)
 def test_wheels_per_side(cell):
     for left in ([""], ["fl"]):
         process = cell.suite.node(
@@ -518,11 +311,6 @@ def test_wheels_per_side(cell):
         assert process.exit_code() == 1
 
 
-@behaviour(
-    "diff_drive_controller",
-    "the controller manager lists a velocity command interface of each wheel, claimed while active",
-    source="test_diff_drive_controller.cpp: configure_succeeds_when_wheels_are_specified",
-)
 def test_interfaces(cell):
     answer = cell.client.call(ListControllers, "/controller_manager/list_controllers")
     (found,) = [c for c in answer.controller if c.name == NODE]
@@ -530,35 +318,12 @@ def test_interfaces(cell):
     assert (found.state, found.type) == ("active", f"{NODE}/DiffDriveController")
 
 
-@behaviour(
-    "diff_drive_controller",
-    "references of another controller move the wheels",
-    source="test_diff_drive_controller.cpp: chainable_controller_chained_mode",
-    verdict=BY_PARAMETER,
-    why="controllers are nodes: references are messages",
-    how="the other controller publishes on ~/reference",
-)
 def test_references_of_others(cell):
     rig = Rig(cell.client, cell.usual.node, WHEELS, topic="reference")
     rig.until_speeds(expected(0.2, 0.1), lambda: rig.send(0.2, 0.1))
     rig.stop()
 
 
-not_offered(
-    "diff_drive_controller",
-    "reference interfaces linear/velocity and angular/velocity are exported",
-    source="test_diff_drive_controller.cpp: reference_interfaces_are_properly_exported",
-    why="controllers are nodes, which have topics instead of interfaces in one process",
-)
-
-
-@behaviour(
-    "diff_drive_controller",
-    "an implausibly large command is executed",
-    source="diff_drive_controller.cpp: update_reference_from_subscribers",
-    verdict=OURS,
-    why="a twist beyond 1000 m/s or rad/s is a fault of its sender",
-)
 def test_absurd_commands(rig):
     rig.wheels.keep_on(0.2, lambda: rig.send(1e5))
     assert not any(rig.speeds())

@@ -18,15 +18,9 @@ from joint_client import ARM, HOME, SUCCEEDED, JointClient, smooth
 from ros_client import RosClient
 from std_msgs.msg import Float64MultiArray
 
-from conformance.behaviours import OURS, behaviour, not_offered
 from motion_nodes.bringup.node_specs import ALONE
 
 pytestmark = pytest.mark.timeout(900)
-FORWARD = "forward_command_controller"
-TEST = "test_forward_command_controller.cpp: "
-SEVERAL = "test_multi_interface_forward_command_controller.cpp: "
-SPEEDS = "jazzy: velocity_controllers: test_joint_group_velocity_controller.cpp: "
-EFFORTS = "jazzy: effort_controllers: test_joint_group_effort_controller.cpp: "
 J1, J7 = ARM[0], ARM[6]
 LISTED = f"[{', '.join(ARM)}]"
 FILE = f"""
@@ -90,39 +84,6 @@ def commanded(arm: JointClient, joint: str, channel: str) -> float:
     return float(getattr(message, channel)[message.name.index(joint)])
 
 
-@behaviour(
-    FORWARD,
-    "controllers of the type ForwardCommandController are served from a user's file",
-    source="test_load_forward_command_controller.cpp: load_controller",
-)
-@behaviour(
-    FORWARD,
-    "before the first command the joints hold",
-    source=TEST + "NoCommandCheckTest",
-)
-@behaviour(
-    FORWARD,
-    "positions on ~/commands, one for each joint in the order of the file, are those of the joints",
-    source=TEST + "CommandSuccessTest, CommandCallbackTest",
-)
-@behaviour(
-    FORWARD,
-    "a message with another number of values is ignored",
-    source=TEST + "WrongCommandCheckTest",
-)
-@behaviour(
-    FORWARD,
-    "a message with a value that is not finite is ignored as a whole",
-    source=TEST + "DropInfiniteCommandCallbackTest",
-)
-@behaviour(
-    FORWARD,
-    "values are passed to the drives in the next cycle",
-    source=TEST + "CommandSuccessTest",
-    verdict=OURS,
-    why="Joints go to the values within their velocity, acceleration and jerk limits; positions "
-    "beyond the limits are refused.",
-)
 def test_positions(cell):
     arm = cell.positions
     before = arm.rest()
@@ -145,31 +106,6 @@ def test_positions(cell):
     assert max(abs(b - a) for a, b in itertools.pairwise(told)) < 0.03
 
 
-@behaviour(
-    FORWARD,
-    "a controller of several interfaces takes one value for each interface of its joint",
-    source=SEVERAL + "CommandSuccessTest, CommandCallbackTest",
-)
-@behaviour(
-    FORWARD,
-    "controllers of the type MultiInterfaceForwardCommandController are served from a user's file",
-    source="test_load_multi_interface_forward_command_controller.cpp: load_controller",
-)
-@behaviour(
-    FORWARD,
-    "a value that is not finite makes the command of several interfaces ignored as a whole",
-    source="forward_controllers_base.cpp: on_configure",
-)
-@behaviour(
-    FORWARD,
-    "before the first command of several interfaces the joint holds",
-    source=SEVERAL + "NoCommandCheckTest",
-)
-@behaviour(
-    FORWARD,
-    "another number of values than of interfaces is ignored",
-    source=SEVERAL + "WrongCommandCheckTest",
-)
 def test_several_interfaces(cell):
     arm = cell.positions
     before = arm.rest()
@@ -194,44 +130,6 @@ def test_several_interfaces(cell):
     arm.rest()
 
 
-@behaviour(
-    FORWARD,
-    "messages with another number of velocities or efforts are ignored",
-    source=SPEEDS + "WrongCommandCheckTest; " + EFFORTS + "WrongCommandCheckTest",
-)
-@behaviour(
-    FORWARD,
-    "JointGroupVelocityController is a controller of this type with the interface velocity",
-    source="jazzy: test_load_joint_group_velocity_controller.cpp: load_controller",
-)
-@behaviour(
-    FORWARD,
-    "velocities on ~/commands are those of the joints",
-    source=TEST + "CommandSuccessTest; " + SPEEDS + "CommandSuccessTest",
-)
-@behaviour(
-    FORWARD,
-    "a velocity lasts until the next message",
-    source="forward_controllers_base.cpp: update",
-)
-@behaviour(
-    FORWARD,
-    "a deactivated controller of velocities stops its joints",
-    source=SPEEDS + "StopJointsOnDeactivateTest",
-)
-@behaviour(
-    FORWARD,
-    "a message that an inactive controller receives is not executed after its activation",
-    source=TEST
-    + "ActivateDeactivateCommandsResetSuccess; "
-    + SEVERAL
-    + "ActivateDeactivateCommandsResetSuccess",
-)
-@behaviour(
-    FORWARD,
-    "after an activation the next message is executed",
-    source=TEST + "ActivateDeactivateCommandsResetSuccess",
-)
 def test_velocities(cell):
     arm = cell.velocities
     arm.client.repeat(  # the first message may precede the discovery
@@ -255,21 +153,6 @@ def test_velocities(cell):
     arm.rest()
 
 
-@behaviour(
-    FORWARD,
-    "JointGroupEffortController is a controller of this type with the interface effort",
-    source="jazzy: test_load_joint_group_effort_controller.cpp: load_controller",
-)
-@behaviour(
-    FORWARD,
-    "efforts on ~/commands are those of the joints",
-    source=TEST + "CommandSuccessTest; " + EFFORTS + "CommandSuccessTest",
-)
-@behaviour(
-    FORWARD,
-    "a deactivated controller of efforts sets them to 0",
-    source=EFFORTS + "StopJointsOnDeactivateTest",
-)
 def test_efforts(cell):
     arm = cell.efforts
     efforts = [1.0, -2.0, 0.5, 0.25, -0.5, 0.125, 0.0]
@@ -296,19 +179,3 @@ def test_in_turn(cell):
     send(arm, *(HOME[j] for j in ARM))
     assert call.result()[0] != SUCCEEDED
     arm.arrives({j: HOME[j] for j in ARM}, 1e-4)
-
-
-not_offered(
-    FORWARD,
-    "effort of a joint together with its position or velocity, as interfaces of one controller",
-    source=SEVERAL + "CommandSuccessTest",
-    why="A drive follows its position, its velocity, or an effort; the file's controller is named "
-    "at the start. Efforts beside positions are feed-forward of trajectories.",
-)
-not_offered(
-    FORWARD,
-    "the controller is listed, activated and deactivated by its name",
-    source="forward_controllers_base.cpp: on_activate, on_deactivate",
-    why="Its topic belongs to the joint controller, which is switched; control_modes selects the "
-    "quantity. The newest command has the joints: a trajectory that loses them is aborted.",
-)

@@ -17,14 +17,9 @@ from control_msgs.action import GripperCommand, ParallelGripperCommand
 from joint_client import ABORTED, CANCELED, FINGERS, SUCCEEDED, JointClient
 from ros_client import RosClient
 
-from conformance.behaviours import BY_PARAMETER, OURS, behaviour, not_offered
 from motion_nodes.core.control.gripper import GripperConfig, GripperMove, GripStatus
 
 pytestmark = pytest.mark.timeout(900)
-GRIPPER = "gripper_controllers"
-PARALLEL = "parallel_gripper_controller"
-TESTS = "test_parallel_gripper_controller.cpp: "
-SOURCE = "parallel_gripper_action_controller_impl.hpp: "
 HAND = "/panda_hand_controller"
 COMMAND = f"{HAND}/gripper_cmd"
 PARALLEL_COMMAND = "/parallel_gripper_action_controller/gripper_cmd"
@@ -73,21 +68,6 @@ def single(position: float, max_effort: float = 0.0) -> GripperCommand.Goal:
     return goal
 
 
-@behaviour(
-    GRIPPER,
-    "a goal at gripper_cmd moves the fingers and succeeds with reached_goal",
-    source="gripper_action_controller_impl.hpp: check_for_success",
-)
-@behaviour(
-    GRIPPER,
-    "the result contains the position, and is not stalled",
-    source="gripper_action_controller_impl.hpp: check_for_success",
-)
-@behaviour(
-    GRIPPER,
-    "the controller has a node of the name in the user's file",
-    source="test_load_gripper_action_controllers.cpp: load_controller",
-)
 def test_a_goal_is_reached(hand):
     for position in (0.01, 0.035):
         status, result = hand.send(single(position), GripperCommand, COMMAND).result()
@@ -96,21 +76,6 @@ def test_a_goal_is_reached(hand):
         hand.arrives(dict.fromkeys(FINGERS, position))
 
 
-@behaviour(
-    PARALLEL,
-    "a goal with one position moves the fingers and succeeds with reached_goal",
-    source=SOURCE + "check_for_success",
-)
-@behaviour(
-    PARALLEL,
-    "effort and velocity of a goal may be missing",
-    source=SOURCE + "accepted_callback",
-)
-@behaviour(
-    PARALLEL,
-    "the state in the result has position and effort of the joint",
-    source=SOURCE + "check_for_success",
-)
 def test_a_parallel_goal_is_reached(hand):
     for position in (0.02, 0.03):
         call = hand.send(parallel(position), ParallelGripperCommand, PARALLEL_COMMAND)
@@ -120,41 +85,16 @@ def test_a_parallel_goal_is_reached(hand):
         assert len(result.state.effort) == len(result.state.position)
 
 
-@behaviour(
-    PARALLEL,
-    "a goal without a position, or with several, is rejected",
-    source=SOURCE + "goal_callback",
-    verdict=BY_PARAMETER,
-    why="By default it is accepted and aborted, with the reason in the log.",
-    how="`reject_invalid_goals: true`, or `peer_defaults: true`",
-)
 @pytest.mark.parametrize("positions", [(), (0.01, 0.02, 0.03), (math.nan,)])
 def test_wrong_numbers_of_positions(hand, positions):
     goal = parallel(*positions)
     assert not hand.send(goal, ParallelGripperCommand, PARALLEL_COMMAND).accepted()
 
 
-@behaviour(
-    GRIPPER,
-    "a position beyond the limits is commanded all the same",
-    source="gripper_action_controller_impl.hpp: accepted_callback",
-    verdict=OURS,
-    why="It is refused with the range: the fingers would push against their stops.",
-)
 def test_positions_beyond_the_limits(hand):
     assert not hand.send(single(0.5), GripperCommand, COMMAND).accepted()
 
 
-@behaviour(
-    GRIPPER,
-    "a canceled goal has the status CANCELED, and the fingers hold",
-    source="gripper_action_controller_impl.hpp: cancel_callback",
-)
-@behaviour(
-    PARALLEL,
-    "a canceled goal has the status CANCELED, and the fingers hold",
-    source=SOURCE + "cancel_callback",
-)
 @pytest.mark.parametrize("kind", ["single", "parallel"])
 def test_cancel(hand, kind):
     assert hand.send(single(0.039), GripperCommand, COMMAND).result()[0] == SUCCEEDED
@@ -173,19 +113,6 @@ def test_cancel(hand, kind):
     assert hand.client.set_parameters(hand.controller, **back).successful
 
 
-@behaviour(
-    GRIPPER,
-    "a new goal preempts the active one",
-    source="gripper_action_controller_impl.hpp: accepted_callback",
-)
-@behaviour(
-    GRIPPER,
-    "a preempted goal has the status CANCELED",
-    source="gripper_action_controller_impl.hpp: preempt_active_goal",
-    verdict=BY_PARAMETER,
-    why="By default it is ABORTED, as with trajectories: its client did not cancel it.",
-    how="`peer_defaults: true`",
-)
 def test_preemption(hand, ours):
     for each, command, status in (
         (hand, COMMAND, CANCELED),
@@ -200,21 +127,6 @@ def test_preemption(hand, ours):
         each.arrives(dict.fromkeys(FINGERS, 0.03))
 
 
-@behaviour(
-    PARALLEL,
-    "parameters of the peer are the controller's",
-    source=TESTS + "ConfigureParamsSuccess",
-)
-@behaviour(
-    PARALLEL,
-    "the controller activates, deactivates and activates again",
-    source=TESTS + "ActivateDeactivateActivateSuccess",
-)
-@behaviour(
-    PARALLEL,
-    "an inactive controller does not move the fingers",
-    source=TESTS + "ActivateSuccess",
-)
 def test_lifecycle_and_parameters(hand):
     for verb in ("deactivate", "activate"):
         assert hand.client.change_state(hand.controller, verb)
@@ -230,11 +142,6 @@ def test_lifecycle_and_parameters(hand):
     assert hand.send(single(0.02), GripperCommand, COMMAND).result()[0] == SUCCEEDED
 
 
-@behaviour(
-    PARALLEL,
-    "the effort of a goal limits the effort of the fingers",
-    source=TESTS + "ActivateWithEffortInterfaceSuccess",
-)
 def test_the_effort_of_a_goal(hand, module_suite, module_client):
     module_suite.node(
         "articulation_controller", namespace="strong", robot="franka", use_sim_time=True,
@@ -255,14 +162,6 @@ def test_the_effort_of_a_goal(hand, module_suite, module_client):
     strong.close()
 
 
-@behaviour(
-    PARALLEL,
-    "a negative effort is accepted",
-    source=SOURCE + "accepted_callback",
-    verdict=BY_PARAMETER,
-    why="By default it is refused, as it has no meaning for two fingers.",
-    how="`peer_defaults: true`; the hardware gets its magnitude as the limit",
-)
 def test_efforts(hand, ours):
     goal = parallel(0.03, effort=[5.0])
     assert hand.send(goal, ParallelGripperCommand, PARALLEL_COMMAND).result()[0] == SUCCEEDED
@@ -277,21 +176,6 @@ def test_efforts(hand, ours):
     assert not hand.send(nan, ParallelGripperCommand, PARALLEL_COMMAND).accepted()
 
 
-@behaviour(
-    PARALLEL,
-    "fingers that rest short of the goal for stall_timeout are stalled",
-    source=SOURCE + "check_for_success",
-)
-@behaviour(
-    PARALLEL,
-    "a motion faster than stall_velocity_threshold is no stall",
-    source=SOURCE + "check_for_success",
-)
-@behaviour(
-    PARALLEL,
-    "the goal is reached within goal_tolerance",
-    source=SOURCE + "check_for_success",
-)
 def test_stall():
     config = GripperConfig(lower=0.0, upper=0.04, stall_timeout=1.0, goal_tolerance=0.01)
 
@@ -305,11 +189,3 @@ def test_stall():
     assert after(1.1, 0.02, 0.0) is GripStatus.STALLED
     assert after(2.0, 0.02, -0.01) is GripStatus.MOVING
     assert after(0.1, 0.009, 0.0) is GripStatus.REACHED
-
-
-not_offered(
-    PARALLEL,
-    "max_effort_interface and max_velocity_interface name interfaces of the hardware",
-    source=TESTS + "ActivateWithEffortAndVelocityInterfaceSuccess",
-    why="Hardware is a process with two topics: efforts are limited by the controller.",
-)

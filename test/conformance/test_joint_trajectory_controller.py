@@ -32,19 +32,12 @@ from joint_client import (
 from ros_client import RosClient
 from trajectory_msgs.msg import JointTrajectory
 
-from conformance.behaviours import BY_PARAMETER, OURS, behaviour, not_offered
 from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory as CoreTrajectory
 from motion_nodes.core.trajectory.joint_trajectory import TrajectorySample
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.ros.messages.trajectory_messages import TrajectoryRules, trajectory_from
 
 pytestmark = pytest.mark.timeout(900)
-JTC = "joint_trajectory_controller"
-ACTIONS = "test_trajectory_actions.cpp: "
-TOPICS = "test_trajectory_controller.cpp: "
-POINTS = "test_trajectory.cpp: "
-TOLERANCES = "test_tolerances.cpp: "
-UPSAMPLING = "test_trajectory_controller_upsampling.cpp: "
 J1, J2, J7 = ARM[0], ARM[1], ARM[6]
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -154,26 +147,6 @@ def refused(arm: JointClient, message: JointTrajectory, **options: Any) -> str:
 # ---- goals
 
 
-@behaviour(
-    JTC,
-    "a goal of one point without velocity succeeds with the code SUCCESSFUL",
-    source=ACTIONS + "test_success_single_point_sendgoal",
-)
-@behaviour(
-    JTC,
-    "a goal of one point with velocity 0 succeeds",
-    source=ACTIONS + "test_success_single_point_with_velocity_sendgoal",
-)
-@behaviour(
-    JTC,
-    "feedback names the joints and contains desired, actual and error of each",
-    source=ACTIONS + "test_success_single_point_sendgoal",
-)
-@behaviour(
-    JTC,
-    "a goal with goal tolerances that are met succeeds",
-    source=ACTIONS + "test_goal_tolerances_single_point_success",
-)
 @pytest.mark.parametrize("velocities", [None, [[0.0] * 7]])
 def test_one_point(peer, velocities):
     goal = by(peer, 0.1 if velocities else -0.1)
@@ -188,26 +161,6 @@ def test_one_point(peer, velocities):
     assert len(feedback.error.positions) == 7
 
 
-@behaviour(
-    JTC,
-    "a goal of several points passes them at their times",
-    source=ACTIONS + "test_success_multi_point_sendgoal",
-)
-@behaviour(
-    JTC,
-    "a goal of several points with velocities succeeds",
-    source=ACTIONS + "test_success_multi_point_with_velocity_sendgoal",
-)
-@behaviour(
-    JTC,
-    "goal tolerances apply to the last of several points",
-    source=ACTIONS + "test_goal_tolerances_multi_point_success",
-)
-@behaviour(
-    JTC,
-    "joints may be named in any order",
-    source=TOPICS + "test_jumbled_joint_order",
-)
 def test_several_points(peer):
     start, names = peer.joints, ARM[::-1]
     rows = [[start[j] + d for j in names] for d in (0.05, 0.1)]
@@ -221,21 +174,6 @@ def test_several_points(peer):
     assert away < 0.15 * abs(seconds(near.time_from_start) - 0.4) + 1e-6
 
 
-@behaviour(
-    JTC,
-    "a path error above the requested path tolerance aborts with PATH_TOLERANCE_VIOLATED",
-    source=ACTIONS + "test_state_tolerances_fail",
-)
-@behaviour(
-    JTC,
-    "after a violated path tolerance the joints hold",
-    source=TOPICS + "test_state_tolerances_fail",
-)
-@behaviour(
-    JTC,
-    "the path tolerance is checked from the first sample of a trajectory",
-    source=ACTIONS + "test_no_time_from_start_state_tolerance_fail",
-)
 def test_path_tolerance(peer):
     goal = by(peer, 0.3)
     call = peer.follow(smooth(goal, 2.0), path_tolerance=tolerances(ARM, 1e-7))
@@ -245,26 +183,6 @@ def test_path_tolerance(peer):
     assert peer.away(goal) > 0.2
 
 
-@behaviour(
-    JTC,
-    "tolerances of a goal replace the defaults, 0 keeps them, -1 disables them",
-    source=TOLERANCES + "test_deactivate_tolerances",
-)
-@behaviour(
-    JTC,
-    "a negative tolerance other than -1 keeps the default",
-    source=TOLERANCES + "test_invalid_tolerances",
-)
-@behaviour(
-    JTC,
-    "the default tolerances are the parameters constraints.*",
-    source=TOLERANCES + "test_get_segment_tolerances",
-)
-@behaviour(
-    JTC,
-    "changed constraints apply to the next goal",
-    source=TOPICS + "update_dynamic_tolerances",
-)
 @pytest.mark.parametrize(
     ("given", "code"),
     [(0.0, Codes.PATH_TOLERANCE_VIOLATED), (-1.0, Codes.SUCCESSFUL),
@@ -280,15 +198,6 @@ def test_tolerances_of_goals(peer, given, code):
     assert peer.client.set_parameters(peer.controller, **back).successful
 
 
-@behaviour(
-    JTC,
-    "a tolerance of a joint that the controller does not have is ignored",
-    source=TOLERANCES + "test_invalid_joints_path_tolerance",
-    verdict=BY_PARAMETER,
-    why="By default the goal is refused with INVALID_JOINTS and the nearest name: the client would "
-    "move without the tolerance that it asked for.",
-    how="`peer_defaults: true`",
-)
 def test_a_tolerance_of_an_unknown_joint(plain, peer):
     text = refused(plain, smooth(by(plain, 0.1), 1.0), goal_tolerance=tolerances(["joint_x"], 0.1))
     assert "joint_x" in text
@@ -299,50 +208,6 @@ def test_a_tolerance_of_an_unknown_joint(plain, peer):
     peer.arrives(goal)
 
 
-@behaviour(
-    JTC,
-    "a new goal preempts the active one, which is aborted",
-    source=ACTIONS + "preempted_goal_receives_aborted_result",
-)
-@behaviour(
-    JTC,
-    "a goal that replaces one that is executed aborts it, also if both are blended",
-    source=ACTIONS + "blend_action_preempt_aborts_old_goal",
-)
-@behaviour(
-    JTC,
-    "a trajectory replaces the one that is executed",
-    source=TOPICS + "test_trajectory_replace",
-)
-@behaviour(
-    JTC,
-    "with allow_trajectory_replacement joints that a new trajectory omits follow the old one",
-    source=TOPICS + "blend_omitted_joint_during_new_traj_follows_old",
-    verdict=BY_PARAMETER,
-    why="By default they stop: nothing monitors the tolerances of a goal that was aborted.",
-    how="`allow_trajectory_replacement: true`, or `peer_defaults: true`",
-)
-@behaviour(
-    JTC,
-    "an omitted joint finishes an old trajectory that lasts longer than the new one",
-    source=TOPICS + "blend_omitted_joint_outlasts_shorter_new_trajectory",
-    verdict=BY_PARAMETER,
-    how="`allow_trajectory_replacement: true`, or `peer_defaults: true`",
-)
-@behaviour(
-    JTC,
-    "trajectories can be blended one after another",
-    source=TOPICS + "blend_successive_blends",
-    verdict=BY_PARAMETER,
-    how="`allow_trajectory_replacement: true`, or `peer_defaults: true`",
-)
-@behaviour(
-    JTC,
-    "a partial goal may last longer than the trajectory that it replaces",
-    source=TOPICS + "blend_partial_goal_outlasting_old_trajectory",
-    verdict=BY_PARAMETER,
-    how="`allow_trajectory_replacement: true`, or `peer_defaults: true`",
-)
 def test_replacement(peer):
     start = peer.joints
     first = {j: start[j] + (0.3 if start[j] < HOME[j] else -0.3) for j in (J1, J2, J7)}
@@ -362,21 +227,6 @@ def test_replacement(peer):
     peer.arrives({J7: first[J7], **longer})
 
 
-@behaviour(
-    JTC,
-    "without an active trajectory omitted joints hold",
-    source=TOPICS + "blend_no_active_trajectory_falls_back_to_legacy",
-)
-@behaviour(
-    JTC,
-    "with allow_partial_joints_goal a trajectory may omit joints, which hold",
-    source=TOPICS + "test_partial_joint_list",
-)
-@behaviour(
-    JTC,
-    "a goal of all joints replaces the old trajectory at once",
-    source=TOPICS + "blend_immediate_full_goal",
-)
 def test_omitted_joints_hold(peer):
     before = peer.rest()
     goal = by(peer, -0.1 if peer.joints[J1] > HOME[J1] else 0.1, J1)
@@ -386,23 +236,6 @@ def test_omitted_joints_hold(peer):
         assert after[joint] == pytest.approx(before[joint], abs=1e-6)
 
 
-@behaviour(
-    JTC,
-    "joints follow the old trajectory until a new one with a future stamp begins",
-    source=TOPICS + "blend_commanded_joint_follows_old_path",
-    verdict=BY_PARAMETER,
-    how="`allow_trajectory_replacement: true`, or `peer_defaults: true`",
-)
-@behaviour(
-    JTC,
-    "a goal with a future stamp is executed from then",
-    source=ACTIONS + "blend_action_replaces_action_with_future_stamp",
-)
-@behaviour(
-    JTC,
-    "a trajectory in the future is executed when its time comes",
-    source=TOPICS + "test_execute_partial_traj_in_future",
-)
 def test_a_future_trajectory(peer):
     start = peer.joints[J1]
     away = 0.4 if start < HOME[J1] else -0.4
@@ -422,14 +255,6 @@ def test_a_future_trajectory(peer):
     peer.arrives({J1: start})
 
 
-@behaviour(
-    JTC,
-    "a trajectory that starts in the future while none is active moves the joints at once, to be "
-    "at its first point in time",
-    source=TOPICS + "blend_onto_not_yet_started_trajectory_holds_the_reference",
-    verdict=OURS,
-    why="The joints rest until the stamp, and then follow the trajectory with its own timing.",
-)
 def test_a_future_trajectory_waits(plain):
     before = plain.rest()
     goal = by(plain, 0.1, J1)
@@ -445,26 +270,6 @@ def test_a_future_trajectory_waits(plain):
     assert call.result()[0] == SUCCEEDED
 
 
-@behaviour(
-    JTC,
-    "a canceled goal has the status CANCELED, and the joints come to rest",
-    source=ACTIONS + "test_cancel_hold_position",
-)
-@behaviour(
-    JTC,
-    "with decelerate_on_cancel joints stop with max_deceleration_on_cancel",
-    source=ACTIONS + "test_cancel_decelerate_to_hold_position",
-)
-@behaviour(
-    JTC,
-    "the stopping distance follows from velocity and deceleration, in both directions",
-    source=TOPICS + "decelerate_to_hold_position_positive_velocity, _negative_velocity",
-)
-@behaviour(
-    JTC,
-    "the commanded velocity ramps to 0 on a cancel",
-    source=TOPICS + "decelerate_to_hold_position_velocity_command_ramps_to_zero",
-)
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_cancel_decelerates(peer, sign):
     goal = {J1: peer.joints[J1] + 1.2 * sign}
@@ -485,23 +290,6 @@ def test_cancel_decelerates(peer, sign):
     assert way == pytest.approx(speeds.max() ** 2 / (2.0 * 0.5), rel=0.25)
 
 
-@behaviour(
-    JTC,
-    "each joint stops with its own deceleration on a cancel",
-    source=TOPICS + "decelerate_to_hold_position_per_joint_calculation",
-    verdict=OURS,
-    why="Joints stop along the path, with the deceleration of the joint that allows least: joints "
-    "that stop independently leave a path that was checked for collisions.",
-)
-@behaviour(
-    JTC,
-    "without decelerate_on_cancel, or with a max deceleration of 0, the joints hold their present "
-    "position at once",
-    source=ACTIONS + "test_cancel_decelerate_fallback",
-    verdict=OURS,
-    why="They decelerate along the path within their acceleration limits: a jump of the velocity "
-    "to 0 is beyond them.",
-)
 def test_cancel_along_the_path(plain):
     start = plain.joints
     goal = {J1: start[J1] + 0.5, J7: start[J7] - 0.5}
@@ -514,36 +302,6 @@ def test_cancel_along_the_path(plain):
     assert stopped[J1] - start[J1] == pytest.approx(start[J7] - stopped[J7], abs=1e-4)
 
 
-@behaviour(
-    JTC,
-    "a deactivated controller aborts its goal",
-    source=ACTIONS + "deactivate_controller_aborts_action",
-)
-@behaviour(
-    JTC,
-    "an inactive controller rejects goals",
-    source="joint_trajectory_controller.cpp: goal_received_callback",
-)
-@behaviour(
-    JTC,
-    "an activated controller holds the joints where they are",
-    source=TOPICS + "hold_on_startup",
-)
-@behaviour(
-    JTC,
-    "activation continues at the last command if the joints are near it",
-    source=TOPICS + "test_hw_states_has_offset_later_controller_start",
-)
-@behaviour(
-    JTC,
-    "with set_last_command_interface_value_as_state_on_activation: false it begins at the state",
-    source=TOPICS + "test_set_last_command_interface_on_activation_false",
-)
-@behaviour(
-    JTC,
-    "query_state fails while the controller is inactive",
-    source="joint_trajectory_controller.cpp: query_state_service",
-)
 @pytest.mark.parametrize("last", [True, False])
 def test_deactivation(plain, last):
     name = "set_last_command_interface_value_as_state_on_activation"
@@ -562,18 +320,6 @@ def test_deactivation(plain, last):
     assert plain.rest()[J1] == pytest.approx(held, abs=0.02)
 
 
-@behaviour(
-    JTC,
-    "a last point with velocity is refused by default",
-    source=ACTIONS + "test_allow_nonzero_velocity_at_trajectory_end_false",
-)
-@behaviour(
-    JTC,
-    "a last point with velocity is accepted with allow_nonzero_velocity_at_trajectory_end",
-    source=ACTIONS + "test_allow_nonzero_velocity_at_trajectory_end_true",
-    verdict=BY_PARAMETER,
-    how="`allow_nonzero_velocity_at_trajectory_end: true`, the peer's parameter",
-)
 def test_an_end_with_velocity(plain):
     names = [J1]
     message = trajectory(names, [[plain.joints[J1] + 0.05]], [0.5], [[0.1]])
@@ -602,55 +348,12 @@ WRONG = {
 }
 
 
-@behaviour(
-    JTC,
-    "goals with an invalid trajectory are rejected when they are sent",
-    source="joint_trajectory_controller.cpp: goal_received_callback",
-    verdict=BY_PARAMETER,
-    why="By default they are accepted and aborted: only a result can contain the reason.",
-    how="`reject_invalid_goals: true`, or `peer_defaults: true`",
-)
-@behaviour(
-    JTC,
-    "invalid messages are refused: no joints, no points, unknown joints, wrong lengths, times that "
-    "do not increase",
-    source=TOPICS + "invalid_message",
-)
-@behaviour(
-    JTC,
-    "points without positions are refused without allow_integration_in_goal_trajectories",
-    source=TOPICS + "missing_positions_message_accepted",
-)
 @pytest.mark.parametrize("case", WRONG)
 def test_invalid_trajectories(cell, case):
     assert not cell.peer.follow(WRONG[case]).accepted()
     assert refused(cell.plain, WRONG[case])
 
 
-@behaviour(
-    JTC,
-    "the result of a refused goal contains the reason and a code of its own",
-    source="FollowJointTrajectory.action: error_code, error_string",
-)
-@behaviour(
-    JTC,
-    "without allow_partial_joints_goal a trajectory must name all joints",
-    source=TOPICS + "test_partial_joint_list_not_allowed",
-    verdict=BY_PARAMETER,
-    why="By default trajectories of some joints are accepted, as an arm and its gripper are joints "
-    "of one controller.",
-    how="`allow_partial_joints_goal: false`, the peer's parameter",
-)
-@behaviour(
-    JTC,
-    "efforts of points are refused without the command interface effort",
-    source=TOPICS + "invalid_message",
-)
-@behaviour(
-    JTC,
-    "a trajectory that has ended in the past is refused",
-    source=TOPICS + "test_ignore_old_trajectory",
-)
 def test_reasons(cell):
     velocity, plain = cell.velocity, ready(cell.plain)
     ready(velocity)
@@ -663,11 +366,6 @@ def test_reasons(cell):
     assert (status, result.error_code) == (ABORTED, Codes.OLD_HEADER_TIMESTAMP)
 
 
-@behaviour(
-    JTC,
-    "a trajectory that began in the past is executed from the point that is due",
-    source=TOPICS + "test_ignore_partial_old_trajectory",
-)
 def test_a_trajectory_that_has_begun(plain):
     here = plain.joints[J1]
     message = trajectory([J1], [[here], [here + 0.1]], [0.5, 2.5], stamp=plain.now - 1.0)
@@ -677,14 +375,6 @@ def test_a_trajectory_that_has_begun(plain):
     assert 0.9 < first < 2.5
 
 
-@behaviour(
-    JTC,
-    "velocities may be missing at some points, which are then connected linearly",
-    source=POINTS + "fill_point_before_with_same_degree_as_traj",
-    verdict=OURS,
-    why="Such a message is refused with joint and point: it is nearly always a client's mistake, "
-    "and jumps of the velocity exceed the acceleration limits.",
-)
 def test_velocities_at_some_points(plain):
     here = plain.joints[J1]
     message = trajectory([J1], [[here], [here + 0.1]], [1.0, 2.0], [[0.0], []])
@@ -700,21 +390,6 @@ def publish(arm: JointClient, message: JointTrajectory) -> None:
     publisher.publish(message)
 
 
-@behaviour(
-    JTC,
-    "controller_state reports the time since the start of the trajectory, also after its end",
-    source=TOPICS + "time_from_start_populated",
-)
-@behaviour(
-    JTC,
-    "a trajectory on the topic joint_trajectory is executed",
-    source=TOPICS + "correct_initialization_using_parameters",
-)
-@behaviour(
-    JTC,
-    "controller_state has joint names, reference, feedback, error and output of the same length",
-    source=TOPICS + "state_topic_consistency",
-)
 def test_the_state(peer):
     goal = by(peer, 0.05 if peer.joints[J1] < HOME[J1] else -0.05)
     publish(peer, smooth(goal, 0.4))
@@ -740,36 +415,6 @@ def test_the_state(peer):
     np.testing.assert_allclose(error, last.error.positions, atol=1e-12)
 
 
-@behaviour(
-    JTC,
-    "speed scaling stretches the execution of a goal, which succeeds",
-    source=ACTIONS + "test_scaling_execution_time_succeeds",
-)
-@behaviour(
-    JTC,
-    "under scaling the desired time advances by the factor, the actual time as time does",
-    source=ACTIONS + "test_scaling_sampling_is_correct",
-)
-@behaviour(
-    JTC,
-    "the factor on ~/speed_scaling_input is reported in controller_state",
-    source=TOPICS + "setting_scaling_factor_works_correctly",
-)
-@behaviour(
-    JTC,
-    "a negative factor is refused",
-    source=TOPICS + "setting_scaling_factor_works_correctly",
-)
-@behaviour(
-    JTC,
-    "speed_scaling.initial_scaling_factor is the factor at the start",
-    source=TOPICS + "scaling_factor_from_param",
-)
-@behaviour(
-    JTC,
-    "replacing a trajectory under speed scaling does not jump",
-    source=TOPICS + "blend_no_position_jump_under_speed_scaling",
-)
 def test_speed_scaling(cell):
     assert cell.first_factor == 0.5
     plain = ready(cell.plain)
@@ -796,13 +441,6 @@ def test_speed_scaling(cell):
     assert np.abs(np.diff(positions)).max() < 0.05
 
 
-@behaviour(
-    JTC,
-    "factors above 1 speed trajectories up",
-    source=TOPICS + "setting_scaling_factor_works_correctly",
-    verdict=OURS,
-    why="They are refused: trajectories are checked against the limits at their own speed.",
-)
 def test_no_factor_above_1(plain):
     publisher = plain.publisher(SpeedScalingFactor, "speed_scaling_input")
     plain.client.repeat_for(lambda: publisher.publish(SpeedScalingFactor(factor=2.0)), 0.3)
@@ -811,20 +449,6 @@ def test_no_factor_above_1(plain):
     assert plain.reports.newest.speed_scaling_factor == 1.0
 
 
-@behaviour(
-    JTC,
-    "query_state samples the active trajectory at a time",
-    source="joint_trajectory_controller.cpp: query_state_service",
-)
-@behaviour(
-    JTC,
-    "query_state without a trajectory, or at a time after its end, fails",
-    source="joint_trajectory_controller.cpp: query_state_service",
-    verdict=BY_PARAMETER,
-    why="By default it answers with the reference that the joints have then: clients need it most "
-    "at rest.",
-    how="`peer_defaults: true`",
-)
 def test_query_state(plain, peer):
     start = plain.joints[J1]
     call = plain.follow(smooth({J1: start + 0.2}, 1.0))
@@ -862,26 +486,6 @@ def sampled(arm: JointClient, ahead: float) -> Any:
 # ---- velocity and effort interfaces
 
 
-@behaviour(
-    JTC,
-    "with the command interface velocity alone the error is controlled by velocities",
-    source=TOPICS + "use_closed_loop_pid",
-)
-@behaviour(
-    JTC,
-    "commands of the interface velocity have the direction of the error",
-    source=TOPICS + "velocity_error, position_error_not_angle_wraparound",
-)
-@behaviour(
-    JTC,
-    "with allow_integration_in_goal_trajectories points of velocities alone are integrated",
-    source=POINTS + "sample_trajectory_velocity_with_interpolation",
-)
-@behaviour(
-    JTC,
-    "points without positions are accepted with allow_integration_in_goal_trajectories",
-    source=TOPICS + "missing_positions_message_accepted",
-)
 def test_the_velocity_interface(cell):
     arm = ready(cell.velocity)
     start = arm.rest()
@@ -895,41 +499,6 @@ def test_the_velocity_interface(cell):
     assert max(m.velocity[m.name.index(J1)] for m in sent) == pytest.approx(0.2, abs=0.05)
 
 
-@behaviour(
-    JTC,
-    "points of accelerations alone are integrated",
-    source=POINTS + "sample_trajectory_acceleration_with_interpolation",
-)
-@behaviour(
-    JTC,
-    "positions on the topic without times get those of positions_upsampling.policy_frequency",
-    source=UPSAMPLING + "upsampling_enabled_accepts_untimed_positions_only",
-)
-@behaviour(
-    JTC,
-    "the first of these points is one period of the policy ahead, the others follow at its rate",
-    source=UPSAMPLING + "synthesizes_timing_from_policy_frequency",
-)
-@behaviour(
-    JTC,
-    "upsampled motions are at rest at their first and at their last point",
-    source=UPSAMPLING + "preprocess_upsamples_when_enabled",
-)
-@behaviour(
-    JTC,
-    "times of positions are kept where the message has them",
-    source=UPSAMPLING + "preserves_existing_timing",
-)
-@behaviour(
-    JTC,
-    "positions on the topic are connected by a spline with continuous acceleration",
-    source=UPSAMPLING + "preprocess_upsamples_when_enabled",
-)
-@behaviour(
-    JTC,
-    "positions without times are refused without positions_upsampling",
-    source=UPSAMPLING + "upsampling_disabled_rejects_untimed_positions_only",
-)
 def test_upsampling(cell):
     arm = ready(cell.velocity)
     start = arm.rest()
@@ -974,41 +543,6 @@ def referenced(arm: JointClient, time: float, channel: str = "positions") -> lis
     return [float(np.interp(time, times, column)) for column in rows.T]
 
 
-@behaviour(
-    JTC,
-    "with the command interface effort the error is controlled by efforts of gains.<joint>",
-    source=TOPICS + "use_closed_loop_pid",
-)
-@behaviour(
-    JTC,
-    "efforts of points are added to the output of the interface effort",
-    source=ACTIONS + "test_success_multi_point_sendgoal",
-)
-@behaviour(
-    JTC,
-    "with interpolation_method none the joints stay until the time of the first point",
-    source=POINTS + "skip_interpolation",
-)
-@behaviour(
-    JTC,
-    "changed gains apply to the running controller",
-    source=TOPICS + "update_dynamic_parameters",
-)
-@behaviour(
-    JTC,
-    "the output is limited by u_clamp_max",
-    source="joint_trajectory_controller_parameters.yaml: gains",
-)
-@behaviour(
-    JTC,
-    "a goal that is not reached within goal_time is aborted with GOAL_TOLERANCE_VIOLATED",
-    source=ACTIONS + "test_goal_tolerances_fail",
-)
-@behaviour(
-    JTC,
-    "after a violated goal tolerance the joints hold",
-    source=TOPICS + "test_goal_tolerances_fail",
-)
 def test_the_effort_interface(cell):
     arm = cell.effort
     arm.clear()
@@ -1048,26 +582,6 @@ def holds(arm: JointClient) -> None:
     assert np.abs(rows - rows[0]).max() < 1e-9
 
 
-@behaviour(
-    JTC,
-    "cmd_timeout after the end of a trajectory makes the joints hold",
-    source=TOPICS + "timeout",
-)
-@behaviour(
-    JTC,
-    "a cmd_timeout that is not above constraints.goal_time has no effect",
-    source=TOPICS + "decline_false_cmd_timeout",
-)
-@behaviour(
-    JTC,
-    "cmd_timeout 0 is none",
-    source=TOPICS + "no_timeout",
-)
-@behaviour(
-    JTC,
-    "cmd_timeout above constraints.goal_time is used",
-    source=TOPICS + "accept_correct_cmd_timeout",
-)
 def test_cmd_timeout(cell):
     arm = cell.effort
     arm.clear()
@@ -1107,16 +621,6 @@ INVALID: dict[str, dict[str, Any]] = {
 }
 
 
-@behaviour(
-    JTC,
-    "command interfaces that cannot be combined prevent the start",
-    source=TOPICS + "incorrect_initialization_using_interface_parameters",
-)
-@behaviour(
-    JTC,
-    "a joint that the robot does not have prevents the start",
-    source=TOPICS + "check_interface_names",
-)
 def test_parameters_that_prevent_the_start(module_suite):
     processes = {
         case: module_suite.node(
@@ -1129,16 +633,6 @@ def test_parameters_that_prevent_the_start(module_suite):
         assert "cannot" in process.output
 
 
-@behaviour(
-    JTC,
-    "the controller configures, activates, deactivates and cleans up",
-    source=TOPICS + "activate, cleanup, cleanup_after_configure",
-)
-@behaviour(
-    JTC,
-    "all list parameters follow the joints given",
-    source=TOPICS + "correct_initialization_using_parameters",
-)
 def test_lifecycle(cell):
     arm = cell.velocity
     for verb in ("deactivate", "cleanup", "configure", "activate"):
@@ -1152,26 +646,6 @@ def test_lifecycle(cell):
 # ---- interpolation, on the objects of the core
 
 
-@behaviour(
-    JTC,
-    "points of positions are connected linearly",
-    source=POINTS + "sample_trajectory_positions",
-)
-@behaviour(
-    JTC,
-    "points with velocities are connected by cubic splines",
-    source=POINTS + "interpolation_pos_vel",
-)
-@behaviour(
-    JTC,
-    "points with velocities and accelerations are connected by quintic splines",
-    source=POINTS + "interpolation_pos_vel_accel",
-)
-@behaviour(
-    JTC,
-    "the state at the start is connected to the first point by the degree of the points",
-    source=POINTS + "fill_point_before_with_same_degree_as_traj",
-)
 @pytest.mark.parametrize("degree", [1, 3, 5])
 def test_interpolation(degree):
     rng = np.random.default_rng(degree)
@@ -1192,16 +666,6 @@ def test_interpolation(degree):
         np.testing.assert_allclose(path.sample(float(t)).position, at(t)[0], atol=1e-9)
 
 
-@behaviour(
-    JTC,
-    "interpolation_method none sends each point from the time of the one before it on",
-    source=POINTS + "skip_interpolation",
-)
-@behaviour(
-    JTC,
-    "with interpolation_method none the last point stays the target",
-    source=POINTS + "skip_interpolation",
-)
 def test_no_interpolation():
     times, rows = np.array([1.0, 2.0, 3.0]), np.array([[0.5, -1.0], [2.0, -3.0], [4.0, 0.0]])
     path = CoreTrajectory(("a", "b"), times, rows, np.full((3, 2), 0.7), stepped=True)
@@ -1214,21 +678,6 @@ def test_no_interpolation():
         np.testing.assert_array_equal(path.sample(t).position, target)
 
 
-@behaviour(
-    JTC,
-    "points with velocities of their own are not changed by positions_upsampling",
-    source=UPSAMPLING + "preprocess_passes_through_velocity_carrying_chunk",
-)
-@behaviour(
-    JTC,
-    "without positions_upsampling points of positions stay connected linearly",
-    source=UPSAMPLING + "preprocess_is_noop_when_disabled",
-)
-@behaviour(
-    JTC,
-    "with a policy_frequency of 0 points without times are refused",
-    source="joint_trajectory_controller.cpp: synthesize_timing",
-)
 def test_what_is_not_upsampled():
     rows, times = [[0.0], [0.1], [0.2]], [0.05, 0.1, 0.15]
     own = trajectory([J1], rows, times, [[0.0], [0.5], [0.0]])
@@ -1245,17 +694,3 @@ def test_what_is_not_upsampled():
     )
     with pytest.raises(InvalidCommand, match="time of point"):
         trajectory_from(untimed, [J1], TrajectoryRules(upsampling=0.0))
-
-
-not_offered(
-    JTC,
-    "command_joints may differ from joints, for passive joints and chained controllers",
-    source=TOPICS + "state_topic_consistency_command_joints_less_than_dof",
-    why="Commands are topics, whose joints have one name; other controllers are reached by topics.",
-)
-not_offered(
-    JTC,
-    "the speed scaling factor is exchanged with the hardware by interfaces",
-    source=TOPICS + "scaling_state_interface_sets_value, scaling_command_interface_sets_value",
-    why="Hardware is a process with two topics; drivers publish on ~/speed_scaling_input.",
-)

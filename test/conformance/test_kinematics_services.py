@@ -20,7 +20,6 @@ from moveit_msgs.msg import (
 from moveit_msgs.srv import GetPositionFK, GetPositionIK, GetStateValidity
 from planner_client import at, pose_constraints, state
 
-from conformance.behaviours import BY_PARAMETER, OURS, behaviour
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.poses import to_quat_xyzw
 from motion_nodes.ros.messages.moveit_messages import pose_message
@@ -81,26 +80,6 @@ def up(z: float) -> np.ndarray:
     return X
 
 
-@behaviour(
-    "move_group kinematics",
-    "inverse kinematics of a pose, whose forward kinematics is the pose",
-    source="test_kinematics_plugin.cpp: searchIK, getIK",
-)
-@behaviour(
-    "move_group kinematics",
-    "the solution names all joints of the robot",
-    source="kinematics_service_capability.cpp: computeIK",
-)
-@behaviour(
-    "move_group kinematics",
-    "an empty link is the tip of the group",
-    source="kinematics_service_capability.cpp: computeIK",
-)
-@behaviour(
-    "move_group kinematics",
-    "one entry of the vectors of links and poses is used like the single fields",
-    source="kinematics_service_capability.cpp: computeIK",
-)
 def test_inverse_kinematics(ros):
     X = up(0.05)
     for fields in (
@@ -114,26 +93,6 @@ def test_inverse_kinematics(ros):
         assert set(answer.solution.joint_state.name) >= set(FRANKA.joint_names)
 
 
-@behaviour(
-    "move_group kinematics",
-    "a pose out of reach has no solution",
-    source="kinematics_service_capability.cpp: computeIK",
-)
-@behaviour(
-    "move_group kinematics",
-    "an unknown group is refused by its own code",
-    source="kinematics_service_capability.cpp: computeIK",
-)
-@behaviour(
-    "move_group kinematics",
-    "an unknown frame is refused by its own code",
-    source="kinematics_service_capability.cpp: computeIK, performTransform",
-)
-@behaviour(
-    "move_group kinematics",
-    "different numbers of links and poses are refused as invalid links",
-    source="kinematics_service_capability.cpp: computeIK",
-)
 @pytest.mark.parametrize(
     ("fields", "code"),
     [
@@ -150,16 +109,6 @@ def test_refused_inverse_kinematics(ros, fields, code):
     assert inverse(ros, **fields).error_code.val == code
 
 
-@behaviour(
-    "move_group kinematics",
-    "solutions satisfy the joint constraints of the request",
-    source="kinematics_service_capability.cpp: isIKSolutionValid",
-)
-@behaviour(
-    "move_group kinematics",
-    "solutions satisfy the Cartesian constraints of the request",
-    source="kinematics_service_capability.cpp: isIKSolutionValid",
-)
 def test_constraints_of_solutions(ros):
     X = up(0.05)
     bent = JointConstraint(
@@ -183,21 +132,6 @@ def test_constraints_of_solutions(ros):
     assert answer.error_code.val == Codes.NO_IK_SOLUTION
 
 
-@behaviour(
-    "move_group kinematics",
-    "forward kinematics of each requested link, in the order of the request",
-    source="test_kinematics_plugin.cpp: getFK",
-)
-@behaviour(
-    "move_group kinematics",
-    "forward kinematics in the frame of the request's header",
-    source="kinematics_service_capability.cpp: computeFKService",
-)
-@behaviour(
-    "move_group kinematics",
-    "forward kinematics without a frame is in the model's frame",
-    source="kinematics_service_capability.cpp: computeFKService",
-)
 def test_forward_kinematics(ros):
     answer = forward(ros, TIP, "panda_link4")
     assert answer.error_code.val == Codes.SUCCESS
@@ -210,16 +144,6 @@ def test_forward_kinematics(ros):
     assert (p.x, p.y, p.z) == pytest.approx((0.0, 0.0, 0.0), abs=1e-6)
 
 
-@behaviour(
-    "move_group kinematics",
-    "forward kinematics without links is refused as an invalid link",
-    source="kinematics_service_capability.cpp: computeFKService",
-)
-@behaviour(
-    "move_group kinematics",
-    "forward kinematics of an unknown link is refused",
-    source="kinematics_service_capability.cpp: computeFKService",
-)
 @pytest.mark.parametrize("links", [(), ("panda_link99",), (TIP, "panda_link99")])
 def test_refused_forward_kinematics(ros, links):
     answer = forward(ros, *links)
@@ -227,14 +151,6 @@ def test_refused_forward_kinematics(ros, links):
     assert not answer.pose_stamped
 
 
-@behaviour(
-    "move_group kinematics",
-    "forward kinematics returns the known links of a request that names an unknown one",
-    source="kinematics_service_capability.cpp: computeFKService",
-    verdict=BY_PARAMETER,
-    why="by default a request is answered as a whole or not at all, so that no list has holes",
-    how="`peer_defaults: true` of ik_service",
-)
 def test_forward_kinematics_of_some_unknown_links(ros):
     known = forward(ros, TIP, "panda_link4").pose_stamped
     assert ros.set_parameters("/ik_service", peer_defaults=True).successful
@@ -246,20 +162,10 @@ def test_forward_kinematics_of_some_unknown_links(ros):
     assert not forward(ros, TIP, "panda_link99").pose_stamped
 
 
-@behaviour(
-    "move_group kinematics",
-    "an unknown frame of forward kinematics is refused by its own code",
-    source="kinematics_service_capability.cpp: computeFKService",
-)
 def test_forward_kinematics_in_an_unknown_frame(ros):
     assert forward(ros, TIP, frame="nowhere").error_code.val == Codes.FRAME_TRANSFORM_FAILURE
 
 
-@behaviour(
-    "move_group kinematics",
-    "joints that a state does not name have their measured positions",
-    source="kinematics_service_capability.cpp: computeFKService, getCurrentState",
-)
 def test_incomplete_states(ros):
     moved = forward(ros, TIP, given=state({"panda_joint1": HOME["panda_joint1"] + 0.3}))
     p = moved.pose_stamped[0].pose.position
@@ -267,16 +173,6 @@ def test_incomplete_states(ros):
     assert abs(p.y - HERE[1, 3]) > 0.08
 
 
-@behaviour(
-    "move_group kinematics",
-    "the default state is valid and has no contacts",
-    source="test_check_state_validity_in_empty_scene.py: test_check_collision_free_state",
-)
-@behaviour(
-    "move_group kinematics",
-    "a state in collision with itself is invalid and has contacts",
-    source="test_check_state_validity_in_empty_scene.py: test_check_colliding_state",
-)
 def test_validity_of_states(ros):
     answer = valid(ros)
     assert answer.valid
@@ -287,36 +183,6 @@ def test_validity_of_states(ros):
     assert answer.contacts
 
 
-@behaviour(
-    "move_group kinematics",
-    "validity evaluates joint constraints, one result for each",
-    source="state_validation_service_capability.cpp: isStateValid",
-)
-@behaviour(
-    "move_group kinematics",
-    "validity evaluates position and orientation constraints, one result for each",
-    source="state_validation_service_capability.cpp: isStateValid",
-)
-@behaviour(
-    "move_group kinematics",
-    "joint constraints are met within their tolerances",
-    source="test_constraints.cpp: JointConstraintsSimple",
-)
-@behaviour(
-    "move_group kinematics",
-    "position constraints are met within their region",
-    source="test_constraints.cpp: PositionConstraintsFixed",
-)
-@behaviour(
-    "move_group kinematics",
-    "orientation constraints are met within their tolerances",
-    source="test_constraints.cpp: OrientationConstraintsSimple",
-)
-@behaviour(
-    "move_group kinematics",
-    "a state is valid if it satisfies all constraints of a set",
-    source="test_constraints.cpp: TestKinematicConstraintSet",
-)
 def test_constraints_of_states(ros):
     here = pose_constraints(HERE[:3, 3], to_quat_xyzw(HERE), tolerance=0.02)
     here.joint_constraints = at({name: HOME[name] for name in ARM}).joint_constraints
@@ -341,13 +207,6 @@ def test_constraints_of_states(ros):
     assert not answer.valid
 
 
-@behaviour(
-    "move_group kinematics",
-    "visibility constraints are evaluated: occlusion and angles",
-    source="test_constraints.cpp: VisibilityConstraintsSimple",
-    verdict=OURS,
-    why="the angles are evaluated; occlusion of the target is not, which a note states",
-)
 def test_lines_of_sight(ros):
     sight = VisibilityConstraint(target_radius=0.1, cone_sides=4, max_range_angle=0.5)
     sight.sensor_pose.header.frame_id = TIP

@@ -19,7 +19,6 @@ from ros_client import RosClient
 from tf2_msgs.msg import TFMessage
 
 from conformance.base_rig import FREE, Rig, twist, write_base
-from conformance.behaviours import BY_PARAMETER, behaviour, not_offered
 
 MECANUM = "mecanum_drive_controller"
 OMNI = "omni_wheel_drive_controller"
@@ -106,54 +105,11 @@ def at_rest(cell: SimpleNamespace) -> None:
 MOTIONS = ((0.5, 0.0, 0.0), (0.0, 0.4, 0.0), (0.0, 0.0, 0.8), (0.3, -0.2, 0.5))
 
 
-@behaviour(
-    "mecanum_drive_controller",
-    "wheel speeds are (vx -+ vy -+ k wz) / r",
-    source="test_mecanum_drive_controller.cpp: when_update_is_called_expect_status_message, "
-    "when_ref_msg_timeout_is_not_expired (command interfaces)",
-)
-@behaviour(
-    "mecanum_drive_controller",
-    "the joints of the corners, the wheel radius and k are parameters",
-    source="test_mecanum_drive_controller.cpp: "
-    "when_controller_is_configured_expect_all_parameters_set",
-)
-@behaviour(
-    "mecanum_drive_controller",
-    "without limits a step of the command is executed at once",
-    source="test_mecanum_drive_controller.cpp: test_no_speed_limiter_when_not_configured",
-)
 def test_mecanum_kinematics(cell):
     for vx, vy, wz in (*MOTIONS, (10.0, 5.0, 3.0)):
         cell.mec.until_speeds(mecanum(vx, vy, wz), lambda a=(vx, wz, vy): cell.mec.send(*a))
 
 
-@behaviour(
-    "omni_wheel_drive_controller",
-    "three wheels",
-    source="test_omni_wheel_drive_controller.cpp: 3_wheel_test, 3_wheel_rot_test",
-)
-@behaviour(
-    "omni_wheel_drive_controller",
-    "four wheels",
-    source="test_omni_wheel_drive_controller.cpp: 4_wheel_rot_test; test_odometry.cpp",
-)
-@behaviour(
-    "omni_wheel_drive_controller",
-    "five wheels",
-    source="test_omni_wheel_drive_controller.cpp: 5_wheel_test",
-)
-@behaviour(
-    "omni_wheel_drive_controller",
-    "names, robot_radius, wheel_radius and wheel_offset describe the wheels",
-    source="test_omni_wheel_drive_controller.cpp: 3_wheel_rot_test (wheel_offset)",
-)
-@behaviour(
-    "omni_wheel_drive_controller",
-    "a command whose stamp is 0 is accepted as of now",
-    source="test_omni_wheel_drive_controller.cpp: "
-    "command_with_zero_timestamp_is_accepted_with_warning",
-)
 @pytest.mark.parametrize("count", [3, 4, 5])
 def test_omni_kinematics(cell, count):
     rig = cell.rigs[f"omni{count}"]
@@ -161,23 +117,6 @@ def test_omni_kinematics(cell, count):
         rig.until_speeds(omni(count, vx, vy, wz), lambda a=(vx, wz, vy): rig.send(*a))
 
 
-@behaviour(
-    "mecanum_drive_controller",
-    "after reference_timeout the wheels stop",
-    source="test_mecanum_drive_controller.cpp: when_ref_msg_timeout_is_expired",
-)
-@behaviour(
-    "mecanum_drive_controller",
-    "a reference older than reference_timeout is ignored, one with a stamp of 0 or in time is not",
-    source="test_mecanum_drive_controller.cpp: "
-    "when_reference_msg_is_too_old_expect_unset_reference, "
-    "when_message_has_valid_timestamp_expect_reference_set",
-)
-@behaviour(
-    "omni_wheel_drive_controller",
-    "after cmd_vel_timeout the wheels stop, and a command in time is executed",
-    source="test_omni_wheel_drive_controller.cpp: chainable_controller_unchained_mode",
-)
 def test_timeouts(cell):
     for name, speeds in (("mec", mecanum(0.5, 0, 0)), ("omni4", omni(4, 0.5, 0, 0))):
         rig = cell.rigs[name]
@@ -187,13 +126,6 @@ def test_timeouts(cell):
         assert not any(rig.speeds())
 
 
-@behaviour(
-    "mecanum_drive_controller",
-    "reference_timeout of 0 executes a reference once",
-    source="test_mecanum_drive_controller.cpp: "
-    "when_ref_timeout_zero_for_reference_callback_expect_reference_msg_being_used"
-    "_only_once",
-)
 def test_one_cycle(cell):
     mec = cell.mec
     mec.set(reference_timeout=0.0)
@@ -205,26 +137,6 @@ def test_one_cycle(cell):
     mec.set(reference_timeout=0.5)
 
 
-@behaviour(
-    "mecanum_drive_controller",
-    "each of linear x, linear y and angular z has acceleration limits",
-    source="test_mecanum_drive_controller.cpp: test_speed_limiter_linear_x, "
-    "test_speed_limiter_linear_y, "
-    "test_speed_limiter_angular_z",
-)
-@behaviour(
-    "mecanum_drive_controller",
-    "limits may be changed while the controller is active",
-    source="test_mecanum_drive_controller.cpp: test_speed_limiter_runtime_update",
-)
-@behaviour(
-    "mecanum_drive_controller",
-    "axes are limited by themselves",
-    source="mecanum_drive_controller.cpp: update_and_write_commands",
-    verdict=BY_PARAMETER,
-    why="a twist that is scaled as a whole keeps its direction",
-    how="clip_axes: true",
-)
 def test_limits(cell):
     mec = cell.mec
     mec.set(clip_axes=True)
@@ -248,26 +160,6 @@ def test_limits(cell):
     mec.set(linear__x__max_velocity=math.nan)
 
 
-@behaviour(
-    "mecanum_drive_controller",
-    "~/controller_state has wheel speeds and the reference",
-    source="test_mecanum_drive_controller.cpp: when_update_is_called_expect_status_message",
-)
-@behaviour(
-    "mecanum_drive_controller",
-    "odometry is on ~/odometry and ~/tf_odometry",
-    source="mecanum_drive_controller.cpp: on_configure",
-)
-@behaviour(
-    "mecanum_drive_controller",
-    "~/reference_unstamped accepts twists without a stamp",
-    source="humble: mecanum_drive_controller.cpp: on_configure (use_stamped_vel)",
-)
-@behaviour(
-    "mecanum_drive_controller",
-    "odometry stays bounded while the base moves from side to side and turns",
-    source="test_mecanum_drive_controller.cpp: SideToSideAndRotationOdometryTest",
-)
 def test_mecanum_topics(cell):
     mec, client = cell.mec, cell.client
     states = client.listen(MecanumDriveControllerState, f"{mec.node}/controller_state")
@@ -295,23 +187,6 @@ def test_mecanum_topics(cell):
     assert max(map(abs, mec.pose[:2])) < 5.0
 
 
-@behaviour(
-    "mecanum_drive_controller",
-    "set_odometry sets x, y and yaw, and the motion continues from there",
-    source="test_mecanum_drive_controller.cpp: odometry_set_service",
-)
-@behaviour(
-    "omni_wheel_drive_controller",
-    "set_odometry sets x, y and yaw, and the motion continues from there",
-    source="test_omni_wheel_drive_controller.cpp: odometry_set_service; test_odometry.cpp: "
-    "TestReset",
-)
-@behaviour(
-    "omni_wheel_drive_controller",
-    "odometry of the wheels integrates an arc with sideways motion exactly",
-    source="test_odometry.cpp: TestCurvedMotion_ExactArc, TestLinearMotionX, TestLinearMotionY, "
-    "TestPureRotation, TestUpdateFromPosition",
-)
 def test_odometry(cell):
     turn = 1.0
     path = (1.5, 0.5, turn)
@@ -332,21 +207,6 @@ def test_odometry(cell):
         assert rig.pose[0] == pytest.approx(5.0, abs=1e-6)
 
 
-@behaviour(
-    "omni_wheel_drive_controller",
-    "in open loop odometry integrates the commands",
-    source="test_odometry.cpp: TestOpenLoopUpdate",
-)
-@behaviour(
-    "omni_wheel_drive_controller",
-    "diagonal_covariance.pose is the diagonal of the pose's covariance",
-    source="omni_wheel_drive_controller_parameters.yaml: diagonal_covariance",
-)
-@behaviour(
-    "mecanum_drive_controller",
-    "covariance diagonals are those of the parameters",
-    source="test_mecanum_drive_controller.cpp: configure_succeeds_tf_prefix_false_covariance_test",
-)
 def test_open_loop_and_covariances(cell):
     five = cell.omni5
 
@@ -369,46 +229,6 @@ def test_open_loop_and_covariances(cell):
     assert diagonal.tolist() == twists
 
 
-@behaviour(
-    "mecanum_drive_controller",
-    "a frame prefix without a namespace precedes both frames",
-    source="test_mecanum_drive_controller.cpp: configure_succeeds_tf_prefix_no_namespace",
-)
-@behaviour(
-    "mecanum_drive_controller",
-    "a blank prefix leaves the frames",
-    source="test_mecanum_drive_controller.cpp: configure_succeeds_tf_blank_prefix_no_namespace",
-)
-@behaviour(
-    "mecanum_drive_controller",
-    "a frame prefix replaces the namespace",
-    source="test_mecanum_drive_controller.cpp: configure_succeeds_tf_prefix_set_namespace",
-)
-@behaviour(
-    "mecanum_drive_controller",
-    "a tilde in the prefix is the namespace",
-    source="test_mecanum_drive_controller.cpp: configure_succeeds_tf_tilde_prefix_set_namespace",
-)
-@behaviour(
-    "omni_wheel_drive_controller",
-    "a frame prefix without a namespace precedes both frames",
-    source="test_omni_wheel_drive_controller.cpp: configure_succeeds_tf_prefix_no_namespace",
-)
-@behaviour(
-    "omni_wheel_drive_controller",
-    "a blank prefix leaves the frames",
-    source="test_omni_wheel_drive_controller.cpp: configure_succeeds_tf_blank_prefix_no_namespace",
-)
-@behaviour(
-    "omni_wheel_drive_controller",
-    "a frame prefix replaces the namespace",
-    source="test_omni_wheel_drive_controller.cpp: configure_succeeds_tf_prefix_set_namespace",
-)
-@behaviour(
-    "omni_wheel_drive_controller",
-    "a tilde in the prefix is the namespace",
-    source="test_omni_wheel_drive_controller.cpp: configure_succeeds_tf_tilde_prefix_set_namespace",
-)
 def test_prefixes(cell):
     def frames(rig: Rig) -> tuple[str, str]:
         newest = rig.odometry.newest
@@ -421,18 +241,6 @@ def test_prefixes(cell):
             rig.until(lambda r=rig, b=before: frames(r) == (f"{b}odom", f"{b}base_link"), before)
 
 
-@behaviour(
-    "mecanum_drive_controller",
-    "a deactivated controller stops; after it is activated again its ramps begin at rest",
-    source="test_mecanum_drive_controller.cpp: "
-    "when_active_controller_is_deactivated_expect_success, "
-    "test_lifecycle_transitions_reset_limiter_buffers, test_reset_buffers_clears_limiter_state",
-)
-@behaviour(
-    "omni_wheel_drive_controller",
-    "a deactivated controller stops; after it is activated again a new command works",
-    source="test_omni_wheel_drive_controller.cpp: deactivate_then_activate",
-)
 def test_lifecycle(cell):
     for name, speeds in (("mec", mecanum(1.0, 0, 0)), ("omni4", omni(4, 1.0, 0, 0))):
         rig = cell.rigs[name]
@@ -449,27 +257,6 @@ def test_lifecycle(cell):
         rig.set(linear__x__max_acceleration=math.nan)
 
 
-@behaviour(
-    "omni_wheel_drive_controller",
-    "with less than three wheels it does not start",
-    source="test_omni_wheel_drive_controller.cpp: configure_fails_with_less_than_three_wheels, "
-    "init_fails_without_parameters",
-)
-@behaviour(
-    "mecanum_drive_controller",
-    "states may be read from other joints",
-    source="test_mecanum_drive_controller_preceding.cpp: "
-    "when_controller_configured_expect_properly_exported_interfaces",
-)
-@behaviour(
-    "mecanum_drive_controller",
-    "a joint at another corner is used",
-    source="mecanum_drive_controller.yaml: front_left_wheel_command_joint_name",
-    verdict=BY_PARAMETER,
-    why="by default it is refused: the wheels' places are those of the URDF, exchanged names would "
-    "drive elsewhere",
-    how="`peer_defaults: true`",
-)
 def test_joints(cell):
     bad = (
         ("omni3", {"wheel_names": ["w0", "w1"], "robot_radius": 0.3}),
@@ -503,18 +290,6 @@ def test_joints(cell):
     )  # fmt: skip
 
 
-@behaviour(
-    "mecanum_drive_controller",
-    "command interfaces are the velocities of the four wheels",
-    source="test_mecanum_drive_controller.cpp: "
-    "when_controller_configured_expect_properly_exported_interfaces",
-)
-@behaviour(
-    "omni_wheel_drive_controller",
-    "command interfaces are the velocities of the wheels; it is listed by its own name and type",
-    source="test_omni_wheel_drive_controller.cpp: "
-    "when_controller_configured_expect_properly_exported_interfaces",
-)
 def test_interfaces(cell):
     for space, name, kind, wheels in (
         ("omni4", OMNI, "OmniWheelDriveController", [f"w{i}" for i in range(4)]),
@@ -526,36 +301,8 @@ def test_interfaces(cell):
         assert found.type == f"{name}/{kind}"
 
 
-@behaviour(
-    "mecanum_drive_controller",
-    "references of another controller move the wheels",
-    source="test_mecanum_drive_controller.cpp: "
-    "when_controller_in_chainmode_expect_receiving_commands_from_reference_"
-    "interfaces_directly_with_timeout_reset",
-    verdict=BY_PARAMETER,
-    why="controllers are nodes: references are messages",
-    how="the other controller publishes on ~/reference",
-)
-@behaviour(
-    "omni_wheel_drive_controller",
-    "references of another controller move the wheels",
-    source="test_omni_wheel_drive_controller.cpp: chainable_controller_chained_mode",
-    verdict=BY_PARAMETER,
-    why="controllers are nodes: references are messages",
-    how="the other controller publishes on ~/reference",
-)
 def test_references_of_others(cell):
     for name, speeds in (("mec", mecanum(0.2, 0, 0)), ("omni4", omni(4, 0.2, 0, 0))):
         rig = cell.rigs[name]
         other = Rig(cell.client, rig.node, rig.joints, "reference")
         rig.until_speeds(speeds, lambda o=other: o.send(0.2))
-
-
-not_offered(
-    "omni_wheel_drive_controller",
-    "reference interfaces linear/x, linear/y and angular/z are exported",
-    source="test_omni_wheel_drive_controller.cpp: "
-    "when_controller_configured_expect_properly_exported_interfaces; the same of "
-    "mecanum_drive_controller",
-    why="controllers are nodes, which have topics instead of interfaces in one process",
-)

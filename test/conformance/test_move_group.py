@@ -21,7 +21,6 @@ from moveit_msgs.srv import ApplyPlanningScene, GetCartesianPath, QueryPlannerIn
 from planner_client import Planner, at, end_of, planning_cell, pose_constraints, state
 from std_msgs.msg import String
 
-from conformance.behaviours import BY_PARAMETER, OURS, behaviour
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.poses import to_quat_xyzw
 from motion_nodes.ros.messages.moveit_messages import pose_message
@@ -54,26 +53,6 @@ def beside(x: float = 0.0, y: float = 0.0, z: float = 0.0) -> Constraints:
     return pose_constraints(HERE[:3, 3] + (x, y, z), to_quat_xyzw(HERE))
 
 
-@behaviour(
-    "move_group",
-    "a joint goal is reached within its tolerance",
-    source="move_group_interface_cpp_test.cpp: JointSpaceGoalTest",
-)
-@behaviour(
-    "move_group",
-    "a pose goal is reached within its tolerance",
-    source="move_group_interface_cpp_test.cpp: CartesianGoalTest",
-)
-@behaviour(
-    "move_group",
-    "an executed goal returns the planned trajectory, and its start",
-    source="move_action_capability.cpp: executeMoveCallbackPlanAndExecute",
-)
-@behaviour(
-    "move_group",
-    "a goal reports PLANNING, then MONITOR, then IDLE",
-    source="move_action_capability.cpp: setMoveState",
-)
 def test_goals_are_reached(planner):
     before = planner.arm.joints
     call = planner.move(turned(0.3))
@@ -93,21 +72,6 @@ def test_goals_are_reached(planner):
     assert KINEMATICS.pose(q, TIP)[:3, 3] == pytest.approx(HERE[:3, 3] + (0, 0.1, 0), abs=5e-3)
 
 
-@behaviour(
-    "move_group",
-    "a goal that is only planned does not move the robot",
-    source="move_action_capability.cpp: executeMoveCallbackPlanOnly",
-)
-@behaviour(
-    "move_group",
-    "a plan may start at a state other than the current one",
-    source="move_group_api_test.cpp",
-)
-@behaviour(
-    "move_group",
-    "the service plans without moving the robot",
-    source="plan_service_capability.cpp: computePlanService",
-)
 def test_planning_alone(planner):
     home(planner)
     before = planner.arm.joints
@@ -123,21 +87,6 @@ def test_planning_alone(planner):
     assert planner.arm.away(before) < 1e-3
 
 
-@behaviour(
-    "move_group",
-    "a goal that is canceled while it is planned or executed ends as preempted",
-    source="test_cancel_before_plan_execution.py: test_cancel_drop_plan_execution",
-)
-@behaviour(
-    "move_group",
-    "a goal that is only planned is canceled",
-    source="test_cancel_before_plan_execution.py: test_cancel_drop_plan_only",
-)
-@behaviour(
-    "move_group",
-    "a goal that is sent again after a cancellation succeeds",
-    source="test_cancel_before_plan_execution.py: test_cancel_resend",
-)
 def test_cancellation(planner):
     home(planner)
     for plan_only in (False, True):
@@ -153,31 +102,6 @@ def test_cancellation(planner):
     assert planner.move(turned(0.1)).result()[0] == SUCCEEDED
 
 
-@behaviour(
-    "move_group",
-    "a goal without constraints is refused",
-    source="planning_pipeline_tests.cpp",
-)
-@behaviour(
-    "move_group",
-    "an unknown group is refused by its own code",
-    source="move_action_capability.cpp, planning_context_manager.cpp",
-)
-@behaviour(
-    "move_group",
-    "an unknown pipeline is refused",
-    source="move_group_capability.cpp: resolvePlanningPipeline",
-)
-@behaviour(
-    "move_group",
-    "a goal out of reach fails without a trajectory",
-    source="move_action_capability.cpp",
-)
-@behaviour(
-    "move_group",
-    "a start state outside the joint limits is refused",
-    source="test_check_start_state_bounds.cpp: TestContinuousJointBounds",
-)
 @pytest.mark.parametrize(
     ("goal", "fields", "code"),
     [
@@ -193,16 +117,6 @@ def test_refused_goals(planner, goal, fields, code):
     assert code in (None, found)
 
 
-@behaviour(
-    "move_group",
-    "unknown planners are replaced by the default one",
-    source="planning_context_manager.cpp: getPlanningContext",
-)
-@behaviour(
-    "move_group",
-    "less than one attempt of planning is one attempt",
-    source="model_based_planning_context.cpp: solve",
-)
 def test_replaced_values(planner):
     for planner_id in ("BiTRRT", "BiTRRTkConfigDefault", "TRRT"):
         answer = planner.plan(turned(0.2), planner_id=planner_id, start_state=state(HOME))
@@ -213,27 +127,12 @@ def test_replaced_values(planner):
     assert "num_planning_attempts" in answer.error_code.message
 
 
-@behaviour(
-    "move_group",
-    "planners are announced by pipeline",
-    source="query_planners_service_capability.cpp: queryInterface",
-)
 def test_planners_are_announced(planner):
     found = planner.client.call(QueryPlannerInterfaces, "/query_planner_interface")
     assert len(found.planner_interfaces) >= 2
     assert all(each.pipeline_id and each.planner_ids for each in found.planner_interfaces)
 
 
-@behaviour(
-    "move_group",
-    "constraints along a path hold, around obstacles",
-    source="move_group_interface_cpp_test.cpp: PathConstraintCollisionTest",
-)
-@behaviour(
-    "move_group",
-    "orientation constraints along a path hold",
-    source="move_group_ompl_constraints_test.cpp",
-)
 def test_path_constraints(planner):
     upright = OrientationConstraint(
         link_name=TIP,
@@ -260,16 +159,6 @@ def test_path_constraints(planner):
     assert tilt.min() > np.cos(0.15)
 
 
-@behaviour(
-    "move_group",
-    "plans avoid objects of the planning scene",
-    source="move_group_interface_cpp_test.cpp: PathConstraintCollisionTest",
-)
-@behaviour(
-    "move_group",
-    "a goal inside an object fails",
-    source="move_group_api_test.cpp",
-)
 def test_objects_are_avoided(planner):
     def apply(*objects: Any) -> None:
         scene = PlanningScene(is_diff=True)
@@ -309,21 +198,6 @@ def nearest(message: Any, place: np.ndarray) -> float:
     return float(np.linalg.norm(KINEMATICS.pose_batch(Q, TIP)[:, :3, 3] - place, axis=1).min())
 
 
-@behaviour(
-    "move_group",
-    "a Cartesian path follows its waypoints completely",
-    source="move_group_interface_cpp_test.cpp: CartPathTest",
-)
-@behaviour(
-    "move_group",
-    "a Cartesian path returns the fraction that it follows",
-    source="cartesian_path_service_capability.cpp: computeService",
-)
-@behaviour(
-    "move_group",
-    "a Cartesian path without waypoints is no path",
-    source="cartesian_path_service_capability.cpp: computeService",
-)
 def test_cartesian_paths(planner):
     def path(*offsets: tuple[float, float, float]) -> Any:
         request = GetCartesianPath.Request(group_name="arm", start_state=state(HOME), max_step=0.01)
@@ -346,26 +220,6 @@ def test_cartesian_paths(planner):
     assert not path().solution.joint_trajectory.points
 
 
-@behaviour(
-    "move_group",
-    "a trajectory is executed by an action",
-    source="execute_trajectory_action_capability.cpp: executePath",
-)
-@behaviour(
-    "move_group",
-    "an execution is canceled by its client",
-    source="execute_trajectory_action_capability.cpp: preemptExecuteTrajectoryCallback",
-)
-@behaviour(
-    "move_group",
-    "an execution is stopped by trajectory_execution_event",
-    source="trajectory_execution_manager.cpp: processEvent",
-)
-@behaviour(
-    "move_group",
-    "a trajectory that does not start at the current state is not executed",
-    source="test_execution_manager.cpp",
-)
 def test_executions(planner):
     home(planner)
     status, result = planner.execute(smooth(turned(0.2), 1.0)).result()
@@ -389,16 +243,6 @@ def test_executions(planner):
     assert result.error_code.val != Codes.SUCCESS
 
 
-@behaviour(
-    "move_group",
-    "a new goal stops the motion under way",
-    source="move_action_capability.cpp: preemptMoveCallback",
-)
-@behaviour(
-    "move_group",
-    "scaling factors slow the motion down",
-    source="move_group_interface.cpp: setMaxVelocityScalingFactor",
-)
 def test_preemption_and_scaling(planner):
     home(planner)
     slow = planner.move(turned(1.0), max_velocity_scaling_factor=0.1)
@@ -411,25 +255,12 @@ def test_preemption_and_scaling(planner):
     assert slow.result()[0] != SUCCEEDED
 
 
-@behaviour(
-    "move_group",
-    "goals without any tolerance are planned exactly",
-    source="kinematic_constraint.cpp: JointConstraint::configure",
-)
 def test_goals_without_tolerance(planner):
     answer = planner.plan(at(turned(0.2), tolerance=0.0), start_state=state(HOME))
     assert answer.error_code.val == Codes.SUCCESS
     assert end_of(answer.trajectory) == pytest.approx(turned(0.2), abs=1e-6)
 
 
-@behaviour(
-    "move_group",
-    "a plan that is executed may start at a start_state away from the current one",
-    source="move_action_capability.cpp: executeMoveCallbackPlanAndExecute",
-    verdict=OURS,
-    why="a plan that is executed starts at the current state; another start_state is refused "
-    "before the search instead of by the controller after it",
-)
 def test_executed_plans_start_where_the_robot_is(planner):
     away = state({**HOME, "panda_joint1": HOME["panda_joint1"] + 0.5})
     status, result = planner.move(turned(0.1), start_state=away).result()
@@ -437,14 +268,6 @@ def test_executed_plans_start_where_the_robot_is(planner):
     assert result.error_code.val == Codes.START_STATE_INVALID
 
 
-@behaviour(
-    "planning_scene",
-    "removing an object that does not exist fails",
-    source="planning_scene.cpp: processCollisionObjectRemove",
-    verdict=BY_PARAMETER,
-    why="by default it succeeds with a warning: the object is not there afterwards, as was asked",
-    how="`peer_defaults: true` of move_group",
-)
 def test_removing_an_object_that_does_not_exist(planner):
     def removes(name: str) -> bool:
         message = ApplyPlanningScene.Request()

@@ -35,16 +35,8 @@ from ros_client import LATCHED, RosClient
 from scripted_base import ScriptedBase
 
 from conformance.base_rig import FREE, Rig
-from conformance.behaviours import BY_PARAMETER, behaviour, not_offered
 from motion_nodes.core.navigation.planar_geometry import Pose2
 
-WAYPOINTS = "nav2_waypoint_follower"
-CONTROLLER = "nav2_controller"
-PLANNER = "nav2_planner"
-BEHAVIORS = "nav2_behaviors"
-NAVIGATORS = "nav2_bt_navigator"
-SMOOTHER = "nav2_velocity_smoother"
-COMMANDER = "nav2_simple_commander"
 NEAR = 0.06
 """[m] Of the goal: its tolerance of 0.025, and the way of a stop that comes late in wall time."""
 Paths, Several = ComputePathToPose.Result, ComputePathThroughPoses.Result
@@ -84,26 +76,6 @@ def code(result: Any) -> int:
     return int(result.error_code)
 
 
-@behaviour(
-    "nav2_bt_navigator",
-    "a goal is accepted, has feedback, and succeeds at the pose with code 0",
-    source="nav2_system_tests: nav_to_pose_tester_node.py: runNavigateAction",
-)
-@behaviour(
-    "nav2_bt_navigator",
-    "feedback has pose, times, distance left and recoveries",
-    source="NavigateToPose.action; nav_to_pose_tester_node.py",
-)
-@behaviour(
-    "nav2_bt_navigator",
-    "a goal that is reached already succeeds",
-    source="simple_goal_checker: nav2_controller/plugins/test/goal_checker.cpp",
-)
-@behaviour(
-    "nav2_controller",
-    "a goal is reached within xy_goal_tolerance and yaw_goal_tolerance",
-    source="nav2_controller/plugins/test/goal_checker.cpp: test_goal_checker_tolerances",
-)
 def test_to_a_pose(navigator, base):
     call = navigator.go((0.2, 0.1, 0.5))
     status, result = call.result(within=40.0)
@@ -124,16 +96,6 @@ def test_to_a_pose(navigator, base):
         assert navigator.go((0.2, 0.1, 0.5)).result(within=40.0)[0] == SUCCEEDED
 
 
-@behaviour(
-    "nav2_bt_navigator",
-    "a newer goal preempts the active one, which ends aborted",
-    source="nav2_core/test/test_navigator_muxer.cpp; nav_to_pose_tester_node.py",
-)
-@behaviour(
-    "nav2_bt_navigator",
-    "a cancel is accepted, the base stops and the goal ends canceled",
-    source="nav2_simple_commander: cancelTask; nav_through_poses_tester_node.py",
-)
 def test_preemption_and_cancel(navigator, base):
     far = navigator.go((5.0, 0.0, 0.0))
     assert far.accepted()
@@ -149,26 +111,6 @@ def test_preemption_and_cancel(navigator, base):
     navigator.client.wait(lambda: base.stands, "rest")
 
 
-@behaviour(
-    "nav2_bt_navigator",
-    "a goal in an unknown frame fails with a message",
-    source="nav2_system_tests: nav_through_poses_tester_error_msg_node.py; test_error_codes.py",
-)
-@behaviour(
-    "nav2_bt_navigator",
-    "a behavior tree that cannot be loaded fails the goal with a message",
-    source="nav2_core/test/test_behavior_tree_navigator.cpp",
-)
-@behaviour(
-    "nav2_bt_navigator",
-    "goals through poses: several, in a row, and an empty list fails with a message",
-    source="nav2_system_tests: nav_through_poses_tester_node.py",
-)
-@behaviour(
-    "nav2_bt_navigator",
-    "number_of_poses_remaining counts down",
-    source="NavigateThroughPoses.action; nav_through_poses_tester_node.py",
-)
 def test_through_poses_and_refusals(navigator):
     status, result = navigator.go((1.0, 0.0, 0.0), frame="moon").result()
     assert (status, bool(code(result)), bool(result.error_msg)) == (ABORTED, True, True)
@@ -183,26 +125,6 @@ def test_through_poses_and_refusals(navigator):
     assert (status, bool(result.error_msg)) == (ABORTED, True)
 
 
-@behaviour(
-    "nav2_waypoint_follower",
-    "waypoints are visited one after the other, current_waypoint tells which",
-    source="nav2_system_tests: waypoint_follower/tester.py: main",
-)
-@behaviour(
-    "nav2_waypoint_follower",
-    "number_of_loops repeats them, goal_index is the first",
-    source="waypoint_follower.cpp: followWaypointsHandler",
-)
-@behaviour(
-    "nav2_waypoint_follower",
-    "a newer list preempts",
-    source="nav2_system_tests: waypoint_follower/tester.py: main (preempt with new point)",
-)
-@behaviour(
-    "nav2_waypoint_follower",
-    "a cancel ends the list canceled",
-    source="nav2_system_tests: waypoint_follower/tester.py: main (Cancel test)",
-)
 def test_waypoints(navigator, base):
     call = navigator.visit((0.0, 0.0, 0.15), (0.0, 0.0, 0.0), number_of_loops=1, goal_index=1)
     status, result = call.result(within=40.0)
@@ -219,30 +141,6 @@ def test_waypoints(navigator, base):
     assert new.result()[0] == CANCELED
 
 
-@behaviour(
-    "nav2_waypoint_follower",
-    "with stop_on_failure the list ends at a waypoint that is missed, which missed_waypoints "
-    "names with index, pose and code",
-    source="nav2_system_tests: waypoint_follower/tester.py: main (stop on failure test)",
-)
-@behaviour(
-    "nav2_waypoint_follower",
-    "without stop_on_failure the others are visited, and missed_waypoints names those missed",
-    source="waypoint_follower.cpp: followWaypointsHandler",
-)
-@behaviour(
-    "nav2_waypoint_follower",
-    "stop_on_failure is true by default, and may be changed at any time",
-    source="nav2_waypoint_follower/test/test_dynamic_parameters.cpp; waypoint_follower.cpp",
-)
-@behaviour(
-    "nav2_waypoint_follower",
-    "an empty list is rejected",
-    source="waypoint_follower.cpp: isGoalAcceptable; tester.py (Zero goal test)",
-    verdict=BY_PARAMETER,
-    why="by default it is accepted and aborted, since only a result can have the reason",
-    how="`peer_defaults: true` of base_navigator",
-)
 def test_missed_waypoints(navigator, base):
     bad = stamped((1.0, 0.0, 0.0), "moon")
     status, result = navigator.visit((0.1, 0.0, 0.0), bad).result(within=40.0)
@@ -262,42 +160,6 @@ def test_missed_waypoints(navigator, base):
     assert navigator.client.set_parameters(navigator.node, peer_defaults=False).successful
 
 
-@behaviour(
-    "nav2_controller",
-    "a path is followed to its end, with distance and speed as feedback",
-    source="nav2_simple_commander: example_follow_path.py; FollowPath.action",
-)
-@behaviour(
-    "nav2_controller",
-    "a path of one place succeeds where the base is, and turns it to its last heading",
-    source="controller_server.cpp: setPlannerPath, isGoalReached",
-)
-@behaviour(
-    "nav2_controller",
-    "an empty path fails with INVALID_PATH",
-    source="controller_server.cpp: setPlannerPath; test_error_codes.py",
-)
-@behaviour(
-    "nav2_controller",
-    "a path in an unknown frame fails with TF_ERROR",
-    source="test_error_codes.py: tf_error",
-)
-@behaviour(
-    "nav2_controller",
-    "an unknown controller_id fails with INVALID_CONTROLLER",
-    source="jazzy: controller_server.cpp: computeControl; test_error_codes.py",
-)
-@behaviour(
-    "nav2_controller",
-    "every failure has an error_msg",
-    source="test_error_codes.py",
-)
-@behaviour(
-    "nav2_controller",
-    "a base that does not move fails with FAILED_TO_MAKE_PROGRESS after movement_time_allowance",
-    source="nav2_controller/plugins/test/progress_checker.cpp; test_error_codes.py: "
-    "failed_to_make_progress",
-)
 def test_follow_path(navigator, base):
     call = navigator.follow(path([(0.0, 0.0, 0.0), (0.15, 0.0, 0.0), (0.3, 0.02, 0.0)]))
     assert call.result(within=40.0)[0] == SUCCEEDED
@@ -331,26 +193,6 @@ def straight(kind: Any, x: float, speed: float, within: float = 10.0, y: float =
     return kind.Goal(target=Point(x=x, y=y), speed=speed, time_allowance=duration(within))
 
 
-@behaviour(
-    "nav2_behaviors",
-    "spin turns by target_yaw in both directions and reports the angle",
-    source="nav2_system_tests: spin_tester.py: run (test B)",
-)
-@behaviour(
-    "nav2_behaviors",
-    "an opposite spin preempts the active one",
-    source="nav2_system_tests: spin_tester.py: sendAndPreemptWithInvertedCommand",
-)
-@behaviour(
-    "nav2_behaviors",
-    "a spin can be canceled",
-    source="nav2_system_tests: spin_tester.py: sendAndCancelCommand",
-)
-@behaviour(
-    "nav2_behaviors",
-    "a time allowance that is too short ends a behavior with TIMEOUT",
-    source="nav2_system_tests: spin_tester.py (test C), backup_tester.py, drive_tester.py",
-)
 def test_spin(navigator, base):
     def spin(yaw: float, within: float = 10.0) -> Any:
         goal = Spin.Goal(target_yaw=yaw, time_allowance=duration(within))
@@ -376,31 +218,6 @@ def test_spin(navigator, base):
     assert (status, code(result)) == (ABORTED, Spin.Result.TIMEOUT)
 
 
-@behaviour(
-    "nav2_behaviors",
-    "backup drives back, drive_on_heading forward, by target.x at most at speed",
-    source="nav2_system_tests: backup_tester.py, drive_tester.py: run (test B)",
-)
-@behaviour(
-    "nav2_behaviors",
-    "a faster one preempts the active one",
-    source="nav2_system_tests: backup_tester.py, drive_tester.py: sendAndPreemptWithFasterCommand",
-)
-@behaviour(
-    "nav2_behaviors",
-    "backup and drive_on_heading can be canceled",
-    source="nav2_system_tests: backup_tester.py, drive_tester.py: sendAndCancelCommand",
-)
-@behaviour(
-    "nav2_behaviors",
-    "a target beside the base is INVALID_INPUT",
-    source="nav2_system_tests: backup_tester.py, drive_tester.py: run (test C)",
-)
-@behaviour(
-    "nav2_behaviors",
-    "drive_on_heading with different signs of target and speed is INVALID_INPUT",
-    source="nav2_system_tests: drive_tester.py: run (test C)",
-)
 @pytest.mark.parametrize(("kind", "name", "sign"), [
     (BackUp, "backup", -1.0), (DriveOnHeading, "drive_on_heading", 1.0),
 ])  # fmt: skip
@@ -459,36 +276,6 @@ def wall(frame: str = "odom") -> OccupancyGrid:
     return message
 
 
-@behaviour(
-    "nav2_planner",
-    "without obstacles the path is straight, from the start to the goal, in the goal's frame",
-    source="nav2_system_tests: planning/test_planner_costmaps_node.cpp: testSimpleCostmaps",
-)
-@behaviour(
-    "nav2_planner",
-    "without use_start the path begins at the robot",
-    source="planner_server.cpp: getStartPose",
-)
-@behaviour(
-    "nav2_planner",
-    "an unknown planner_id fails with INVALID_PLANNER",
-    source="jazzy: planner_server.cpp: getPlan; test_error_codes.py",
-)
-@behaviour(
-    "nav2_planner",
-    "a goal in an unknown frame fails with TF_ERROR",
-    source="test_error_codes.py: tf_error",
-)
-@behaviour(
-    "nav2_planner",
-    "paths through poses pass all of them; no poses fail with NO_VIAPOINTS_GIVEN",
-    source="nav2_planner/test/test_plan_through_poses.cpp; test_error_codes.py",
-)
-@behaviour(
-    "nav2_planner",
-    "planning_time is that of the request, and the path is published",
-    source="planner_server.cpp: computePlan, publishPlan",
-)
 def test_paths_on_an_empty_map(navigator, base):
     plans = navigator.client.listen(Path, "/unsmoothed_plan")
     status, result = plan(navigator, stamped((3.0, 4.0, 1.0)), start=stamped((0.0, 0.0, 0.0)))
@@ -517,35 +304,6 @@ def test_paths_on_an_empty_map(navigator, base):
     assert (status, code(result)) == (ABORTED, Several.NO_VIAPOINTS_GIVEN)
 
 
-@behaviour(
-    "nav2_planner",
-    "obstacles of the map are avoided by the size of the robot",
-    source="nav2_system_tests: planning/test_planner_costmaps_node.cpp, "
-    "test_planner_random_node.cpp",
-)
-@behaviour(
-    "nav2_planner",
-    "start and goal outside of the map: START_OUTSIDE_MAP, GOAL_OUTSIDE_MAP",
-    source="test_error_codes.py; nav2_waypoint_follower tester.py (waypoint outside of map)",
-)
-@behaviour(
-    "nav2_planner",
-    "start and goal in obstacles: START_OCCUPIED, GOAL_OCCUPIED",
-    source="test_error_codes.py",
-)
-@behaviour(
-    "nav2_planner",
-    "a goal that cannot be reached: NO_VALID_PATH",
-    source="test_error_codes.py",
-)
-@behaviour(
-    "nav2_planner",
-    "a path may end within a tolerance of an occupied goal",
-    source="nav2_navfn_planner: navfn_planner.cpp: makePlan (tolerance)",
-    verdict=BY_PARAMETER,
-    why="a path that does not end at the goal is asked for",
-    how="planner.tolerance: 0.5",
-)
 def test_paths_on_a_map(navigator, base):
     maps = navigator.client.publisher(OccupancyGrid, "/map", LATCHED)
     maps.publish(wall())
@@ -582,28 +340,6 @@ def test_paths_on_a_map(navigator, base):
     navigator.client.wait(refused, "NO_VALID_PATH")
 
 
-@behaviour(
-    "nav2_smoother",
-    "a path is smoothed and keeps its ends; was_completed and the duration are told",
-    source="nav2_smoother/test/test_smoother_server.cpp: testingSuccess",
-)
-@behaviour(
-    "nav2_smoother",
-    "an unknown smoother_id fails with INVALID_SMOOTHER",
-    source="nav2_smoother/test/test_smoother_server.cpp: testingInvalidSmoother; "
-    "test_error_codes.py",
-)
-@behaviour(
-    "nav2_smoother",
-    "an empty path fails with INVALID_PATH",
-    source="test_error_codes.py: invalid_path",
-)
-@behaviour(
-    "nav2_smoother",
-    "check_for_collisions fails with SMOOTHED_PATH_IN_COLLISION on a map",
-    source="nav2_smoother/test/test_smoother_server.cpp: testingCollisionCheckSuccess; "
-    "test_error_codes.py",
-)
 def test_smoothing(navigator):
     def smooth(message: Path, **more: Any) -> tuple[int, Any]:
         goal = SmoothPath.Goal(path=message, **more)
@@ -626,39 +362,6 @@ def test_smoothing(navigator):
         assert (status, code(result), bool(result.error_msg)) == (ABORTED, expected, True)
 
 
-@behaviour(
-    "nav2_velocity_smoother",
-    "velocities are limited to max_velocity and change by max_accel and max_decel",
-    source="test_velocity_smoother.cpp: openLoopTestTimer, testapplyConstraintsPositiveToPositive"
-    "Accel and the other testapplyConstraints",
-    verdict=BY_PARAMETER,
-    why="the base's controller limits what it drives; a node between would add a delay",
-    how="linear.x.max_velocity, max_acceleration, max_deceleration of the base's controller",
-)
-@behaviour(
-    "nav2_velocity_smoother",
-    "scale_velocities keeps the direction of the twist",
-    source="test_velocity_smoother.cpp: testfindEtaConstraint, testapplyConstraints",
-)
-@behaviour(
-    "nav2_velocity_smoother",
-    "a stream that ends is ramped down to 0 after velocity_timeout",
-    source="test_velocity_smoother.cpp: openLoopTestTimer, approxClosedLoopTestTimer",
-    verdict=BY_PARAMETER,
-    how="cmd_vel_timeout of the base's controller",
-)
-@behaviour(
-    "nav2_velocity_smoother",
-    "the smoothed twist is published",
-    source="test_velocity_smoother.cpp: openLoopTestTimer",
-    verdict=BY_PARAMETER,
-    how="~/cmd_vel_out of the base's controller",
-)
-@behaviour(
-    "nav2_velocity_smoother",
-    "limits may be changed at any time, and bad ones are refused",
-    source="test_velocity_smoother.cpp: testDynamicParameter, testInvalidParams",
-)
 def test_velocity_smoothing(cell):
     rig = Rig(cell.client, "/smooth/diff_drive_controller", ("l", "r"))
     rig.set(**{k.replace(".", "__"): v for k, v in FREE.items()})
@@ -680,17 +383,3 @@ def test_velocity_smoothing(cell):
     assert steps.min() == pytest.approx(-0.02, rel=0.05)
     turning = [(m.twist.linear.x, m.twist.angular.z) for m in out.messages if m.twist.linear.x]
     assert np.allclose([wz / vx for vx, wz in turning], 0.4)
-
-
-not_offered(
-    "nav2_velocity_smoother",
-    "velocities below deadband_velocity are 0",
-    source="test_velocity_smoother.cpp: openLoopTestTimer",
-    why="the wheels of a base follow small velocities, too; a driver knows its own dead band",
-)
-not_offered(
-    "nav2_behaviors",
-    "assisted_teleop passes on the twists of a stream, and stops before obstacles",
-    source="nav2_system_tests: assisted_teleop_behavior_tester.cpp",
-    why="twists of a stream go to the controller of the base; sensors stop goals only",
-)

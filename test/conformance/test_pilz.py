@@ -21,7 +21,6 @@ from moveit_msgs.msg import (
 from moveit_msgs.srv import GetMotionSequence, QueryPlannerInterfaces
 from planner_client import Planner, at, end_of, planning_cell, pose_constraints, state
 
-from conformance.behaviours import BY_PARAMETER, OURS, behaviour, not_offered
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.poses import to_quat_xyzw
 
@@ -114,47 +113,22 @@ def execute(planner: Planner, *items: MotionSequenceItem, plan_only: bool = Fals
 # ---- all motions
 
 
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "announces the planners PTP, LIN and CIRC under its own name",
-    source="unittest_pilz_industrial_motion_planner.cpp: ObtainLoadedPlanningAlgorithms",
-)
 def test_planners(planner):
     found = planner.client.call(QueryPlannerInterfaces, "/query_planner_interface")
     named = {i.pipeline_id: set(i.planner_ids) for i in found.planner_interfaces}
     assert named[PILZ] == set(KINDS)
 
 
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "each announced planner plans a request of its name",
-    source="unittest_pilz_industrial_motion_planner.cpp: CheckValidAlgorithmsForServiceRequest",
-)
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_plans(planner, kind):
     assert code(planner, beside(0.0, 0.1, 0.0), kind) == Codes.SUCCESS
 
 
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "refuses an unknown planner",
-    source="unittest_pilz_industrial_motion_planner.cpp: CheckInvalidAlgorithmsForServiceRequest",
-)
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "refuses a request without the name of a planner",
-    source="unittest_pilz_industrial_motion_planner.cpp: CheckEmptyPlannerIdForServiceRequest",
-)
 @pytest.mark.parametrize("kind", ["", "NON_EXISTING_ALGORITHM_HASH"])
 def test_unknown_planners(planner, kind):
     assert code(planner, beside(0.1), kind) == Codes.FAILURE
 
 
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "refuses scaling factors above 1 or negative as an invalid motion plan",
-    source="unittest_trajectory_generator_common.cpp: InvalideScalingFactor",
-)
 @pytest.mark.parametrize(
     "factors",
     [
@@ -167,14 +141,6 @@ def test_scaling_factors(planner, factors):
     assert code(planner, beside(0.1), **factors) == Codes.INVALID_MOTION_PLAN
 
 
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "refuses a scaling factor of 0",
-    source="unittest_trajectory_generator_common.cpp: InvalideScalingFactor",
-    verdict=BY_PARAMETER,
-    why="by default 0 is a field that is not set, and means 1, as in MoveIt's other pipelines",
-    how="`peer_defaults: true` of move_group",
-)
 @pytest.mark.parametrize("kind", ["velocity", "acceleration"])
 def test_a_scaling_factor_of_zero(planner, request, kind):
     other = "velocity" if kind == "acceleration" else "acceleration"
@@ -186,47 +152,12 @@ def test_a_scaling_factor_of_zero(planner, request, kind):
     assert code(strict, beside(0.1), **fields) == Codes.SUCCESS
 
 
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "refuses an unknown group by its own code",
-    source="unittest_trajectory_generator_common.cpp: InvalidGroupName",
-)
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "refuses a group that the robot does not have, such as a gripper's",
-    source="unittest_trajectory_generator_common.cpp: GripperGroup",
-)
 @pytest.mark.parametrize("kind", KINDS)
 def test_unknown_groups(planner, kind):
     fields = {"group_name": "foot"}
     assert code(planner, beside(0.1), kind, **fields) == Codes.INVALID_GROUP_NAME
 
 
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "refuses a start state with more names than positions",
-    source="unittest_trajectory_generator_common.cpp: InconsistentStartState",
-)
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "refuses a start state outside the joint limits",
-    source="unittest_trajectory_generator_common.cpp: StartPostionOutOfLimit",
-)
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "refuses a start state that moves, for each kind of motion",
-    source="unittest_trajectory_generator_common.cpp: StartPositionVelocityNoneZero",
-)
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "a line does not start with a velocity",
-    source="unittest_trajectory_generator_lin.cpp: nonZeroStartVelocity",
-)
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "a circle does not start with a velocity",
-    source="unittest_trajectory_generator_circ.cpp: nonZeroStartVelocity",
-)
 @pytest.mark.parametrize("kind", KINDS)
 def test_start_states(planner, kind):
     more, outside, moving = state(HOME), state({**HOME, "panda_joint1": 100.0}), state(HOME)
@@ -237,25 +168,12 @@ def test_start_states(planner, kind):
         assert code(planner, beside(0.0, 0.1), kind, start_state=start) in codes
 
 
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "a line starts with a velocity of almost zero",
-    source="unittest_trajectory_generator_lin.cpp: jointSpaceGoalNearZeroStartVelocity",
-)
 def test_a_start_that_hardly_moves(planner):
     start = state(HOME)
     start.joint_state.velocity = [1e-9] * len(start.joint_state.name)
     assert code(planner, moved(panda_joint1=0.1), start_state=start) == Codes.SUCCESS
 
 
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "refuses a start state without joint names",
-    source="unittest_trajectory_generator_common.cpp: EmptyJointNamesInStartState",
-    verdict=BY_PARAMETER,
-    why="by default an empty start state is the current state, as for every other request",
-    how="`peer_defaults: true` of move_group, if the state is not a diff",
-)
 def test_an_empty_start_state(planner, request):
     empty, diff = state({}), state({})
     diff.is_diff = True
@@ -267,46 +185,6 @@ def test_an_empty_start_state(planner, request):
         assert code(strict, beside(0.1), start_state=given, **fields) == Codes.SUCCESS
 
 
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "refuses a request without a goal",
-    source="unittest_trajectory_generator_common.cpp: EmptyGoalConstraints",
-)
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "refuses several goals, and goals of joints and a link at once",
-    source="unittest_trajectory_generator_common.cpp: MultipleGoals",
-)
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "refuses a goal of a joint that does not exist",
-    source="unittest_trajectory_generator_common.cpp: InvalideJointNameInGoal",
-)
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "refuses a goal outside the joint limits",
-    source="unittest_trajectory_generator_common.cpp: InvalideJointPositionInGoal",
-)
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "refuses a goal with a position constraint without a pose",
-    source="unittest_trajectory_generator_common.cpp: EmptyPrimitivePoses",
-)
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "refuses two position constraints of one link in a goal",
-    source="unittest_trajectory_generator_common.cpp: MultipleGoals",
-)
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "refuses a goal of a joint beyond those of the group",
-    source="unittest_trajectory_generator_lin.cpp: IncorrectJointNumber",
-)
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "refuses an additional joint in the goal of a circle",
-    source="unittest_trajectory_generator_circ.cpp: InvalidExtraJointConstraint",
-)
 @pytest.mark.parametrize("kind", KINDS)
 def test_goals(planner, kind):
     both, bare, twice = beside(0.1), beside(0.1), beside(0.1)
@@ -326,15 +204,6 @@ def test_goals(planner, kind):
     assert code(planner, beyond, kind) in (Codes.INVALID_GOAL_CONSTRAINTS, Codes.GOAL_STATE_INVALID)
 
 
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "refuses a goal that does not name all joints",
-    source="unittest_trajectory_generator_common.cpp: MissingJointConstraint",
-    verdict=BY_PARAMETER,
-    why="by default joints that a goal does not name stay where they are, as in MoveIt's joint "
-    "goals",
-    how="`peer_defaults: true` of move_group",
-)
 def test_goals_of_some_joints(planner, request):
     answer = plan(planner, at({"panda_joint1": 0.1}), "PTP")
     assert answer.error_code.val == Codes.SUCCESS
@@ -347,24 +216,11 @@ def test_goals_of_some_joints(planner, request):
     assert code(strict, moved(panda_joint1=0.1), "PTP", **SCALED) == Codes.SUCCESS
 
 
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "refuses a goal whose constraints name unknown links",
-    source="unittest_trajectory_generator_common.cpp: InvalidLinkNameInCartesianGoal",
-)
 def test_goals_of_unknown_links(planner):
     codes = (Codes.INVALID_GOAL_CONSTRAINTS, Codes.INVALID_LINK_NAME, Codes.NO_IK_SOLUTION)
     assert code(planner, beside(0.1, link="test_link_1")) in codes
 
 
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "refuses a goal whose constraints name no link",
-    source="unittest_trajectory_generator_ptp.cpp: testCartesianGoalMissingLinkNameConstraints",
-    verdict=BY_PARAMETER,
-    why="by default an empty link name is the tip of the group, as in MoveIt's IK service",
-    how="`peer_defaults: true` of move_group",
-)
 def test_goals_without_a_link(planner, request):
     assert code(planner, beside(0.1, link="")) == Codes.SUCCESS
     strict = request.getfixturevalue("strict")
@@ -376,16 +232,6 @@ def test_goals_without_a_link(planner, request):
 # ---- PTP
 
 
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "PTP ends at a joint goal, at rest",
-    source="integrationtest_command_planning.cpp: PtpJoint",
-)
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "PTP obeys velocity and acceleration limits on the way to a joint goal",
-    source="unittest_trajectory_generator_ptp.cpp: testJointGoalAndAlternatingVelAccScale",
-)
 def test_ptp_to_joints(planner):
     goal = moved(panda_joint1=0.4, panda_joint6=1.8)
     answer = plan(planner, goal, "PTP", max_velocity_scaling_factor=0.5)
@@ -401,35 +247,15 @@ def test_ptp_to_joints(planner):
     assert found.max() > 0.1 * limits.acceleration.min()
 
 
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "PTP ends at a Cartesian goal",
-    source="integrationtest_command_planning.cpp: PtpJointCart",
-)
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "PTP solves inverse kinematics of a Cartesian goal",
-    source="unittest_trajectory_generator_ptp.cpp: testCartesianGoal",
-)
 def test_ptp_to_a_pose(planner):
     answer = plan(planner, beside(0.05, 0.1, -0.05), "PTP")
     assert places(answer.trajectory)[-1] == pytest.approx((0.05, 0.1, -0.05), abs=1e-3)
 
 
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "PTP refuses a Cartesian goal out of reach as one without inverse kinematics",
-    source="unittest_trajectory_generator_ptp.cpp: testInvalidCartesianGoal",
-)
 def test_ptp_out_of_reach(planner):
     assert code(planner, beside(2.5), "PTP") == Codes.NO_IK_SOLUTION
 
 
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "PTP to where the joints are succeeds with a single point",
-    source="unittest_trajectory_generator_ptp.cpp: testJointGoalAlreadyReached",
-)
 def test_ptp_to_where_it_is(planner):
     answer = plan(planner, AT_HOME, "PTP")
     assert answer.error_code.val == Codes.SUCCESS
@@ -439,16 +265,6 @@ def test_ptp_to_where_it_is(planner):
 # ---- LIN
 
 
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "LIN ends at a joint goal, on a straight line",
-    source="integrationtest_command_planning.cpp: LinJoint",
-)
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "LIN plans to a joint goal",
-    source="unittest_trajectory_generator_lin.cpp: jointSpaceGoal",
-)
 def test_lin_to_joints(planner):
     P = places(plan(planner, moved(panda_joint1=0.4)).trajectory)
     along = P[-1] / np.linalg.norm(P[-1])
@@ -456,21 +272,6 @@ def test_lin_to_joints(planner):
     assert np.linalg.norm(P[-1]) > 0.08
 
 
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "LIN ends at a Cartesian goal, on a straight line",
-    source="integrationtest_command_planning.cpp: LinJointCart",
-)
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "LIN plans to a Cartesian goal",
-    source="unittest_trajectory_generator_lin.cpp: cartesianSpaceGoal",
-)
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "LIN accepts frames in both constraints of its goal",
-    source="unittest_trajectory_generator_lin.cpp: cartGoalFrameIdBothConstraints",
-)
 def test_lin_to_a_pose(planner):
     P = places(plan(planner, beside(0.0, 0.2)).trajectory)
     assert np.abs(P[:, [0, 2]]).max() < 1e-3
@@ -483,19 +284,6 @@ def tool_speeds(trajectory: Any) -> np.ndarray:
     return np.asarray(steps / np.diff(times_of(trajectory)))
 
 
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "LIN obeys a limit of the Cartesian speed",
-    source="unittest_trajectory_generator_lin.cpp: cartesianSpeedLimitProper",
-)
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "LIN has a phase of constant velocity between acceleration and deceleration",
-    source="unittest_trajectory_generator_lin.cpp: cartesianTrapezoidProfile",
-    verdict=BY_PARAMETER,
-    why="without a limit of the tool's speed a motion is as fast as the joints permit everywhere",
-    how="`cartesian_limits.max_trans_vel` of move_group, or `max_cartesian_speed` of the request",
-)
 @pytest.mark.parametrize("by", ["request", "parameter"])
 def test_the_speed_of_lin(planner, by):
     limit, fields = 0.1, {"max_cartesian_speed": 0.1} if by == "request" else {}
@@ -516,23 +304,10 @@ def test_the_speed_of_lin(planner, by):
     assert 0.2 / limit < times[-1] < 0.2 / limit + 0.5
 
 
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "a Cartesian speed of zero is no limit",
-    source="unittest_trajectory_generator_lin.cpp: cartesianSpeedLimitLessEqualZero",
-)
 def test_no_limit_of_the_speed(planner):
     assert code(planner, beside(0.1), max_cartesian_speed=0.0) == Codes.SUCCESS
 
 
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "a negative Cartesian speed is no limit",
-    source="unittest_trajectory_generator_lin.cpp: cartesianSpeedLimitLessEqualZero",
-    verdict=BY_PARAMETER,
-    why="by default a negative limit is refused: full speed is the unsafe reading of a mistake",
-    how="`peer_defaults: true` of move_group",
-)
 def test_a_negative_limit_of_the_speed(planner, request):
     assert code(planner, beside(0.1), max_cartesian_speed=-1.0) == Codes.INVALID_MOTION_PLAN
     strict = request.getfixturevalue("strict")
@@ -545,33 +320,16 @@ def test_a_negative_limit_of_the_speed(planner, request):
     assert nan == Codes.INVALID_MOTION_PLAN
 
 
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "LIN out of reach fails",
-    source="unittest_trajectory_generator_lin.cpp: LinPlannerDiscontinuousJointTraj",
-)
 def test_lin_out_of_reach(planner):
     assert code(planner, beside(0.8)) != Codes.SUCCESS
 
 
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "LIN whose velocity would exceed joint limits fails",
-    source="unittest_trajectory_generator_lin.cpp: LinPlannerLimitViolation",
-    verdict=OURS,
-    why="the motion is slowed down to the limits of the joints instead of failing",
-)
 def test_lin_at_the_limits(planner):
     answer = plan(planner, beside(0.0, 0.3), max_velocity_scaling_factor=1.0)
     V = np.abs([p.velocities for p in answer.trajectory.joint_trajectory.points])
     assert (V <= FRANKA.group("arm").limits.velocity + 1e-6).all()
 
 
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "LIN to where the tool is succeeds",
-    source="unittest_trajectory_generator_lin.cpp: LinStartEqualsGoal",
-)
 @pytest.mark.parametrize("goal", [AT_HOME, beside()])
 def test_lin_to_where_it_is(planner, goal):
     assert code(planner, goal) == Codes.SUCCESS
@@ -584,26 +342,6 @@ def on_circle(P: np.ndarray, center: tuple[float, ...], radius: float) -> bool:
     return bool(np.abs(np.linalg.norm(P - center, axis=1) - radius).max() < 1e-3)
 
 
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "CIRC with a centre moves to a Cartesian goal on the circle",
-    source="integrationtest_command_planning.cpp: CircCartCenterCart",
-)
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "CIRC plans with a centre and a Cartesian goal",
-    source="unittest_trajectory_generator_circ.cpp: CenterPointPoseGoal",
-)
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "CIRC accepts frames in both constraints of its goal",
-    source="unittest_trajectory_generator_circ.cpp: CenterPointPoseGoalFrameIdBothConstraints",
-)
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "CIRC accepts a valid command",
-    source="unittest_trajectory_generator_circ.cpp: ValidCommand",
-)
 def test_circ_with_a_center(planner):
     along = arc("center", 0.0, 0.1, 0.0)
     P = places(plan(planner, beside(0.0, 0.1, 0.1), "CIRC", path_constraints=along).trajectory)
@@ -611,21 +349,6 @@ def test_circ_with_a_center(planner):
     assert P[-1] == pytest.approx((0.0, 0.1, 0.1), abs=1e-3)
 
 
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "CIRC with a centre moves to a joint goal on the circle",
-    source="integrationtest_command_planning.cpp: CircJointCenterCart",
-)
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "CIRC plans with a centre and a joint goal",
-    source="unittest_trajectory_generator_circ.cpp: centerPointJointGoal",
-)
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "CIRC plans with an interim point and a joint goal",
-    source="unittest_trajectory_generator_circ.cpp: InterimPointJointGoal",
-)
 def test_circ_to_joints(planner):
     # The tool turns about the first axis of the robot.
     goal = moved(panda_joint1=HOME["panda_joint1"] + 0.4)
@@ -638,21 +361,6 @@ def test_circ_to_joints(planner):
         assert on_circle(P, tuple(axis), radius)
 
 
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "CIRC plans half a circle through an interim point",
-    source="unittest_trajectory_generator_circ.cpp: colinearCenterDueToInterim",
-)
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "CIRC plans with an interim point opposite of the start",
-    source="unittest_trajectory_generator_circ.cpp: colinearCenterAndInterim",
-)
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "CIRC plans beyond half a circle through an interim point",
-    source="unittest_trajectory_generator_circ.cpp: interimLarger180Degree",
-)
 @pytest.mark.parametrize(
     ("goal", "interim"),
     [
@@ -668,46 +376,6 @@ def test_circ_through_interim_points(planner, goal, interim):
     assert P[-1] == pytest.approx(goal, abs=1e-3)
 
 
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "CIRC refuses start, goal and centre at one place",
-    source="unittest_trajectory_generator_circ.cpp: samePointsWithCenter",
-)
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "CIRC refuses start, goal and interim point at one place",
-    source="unittest_trajectory_generator_circ.cpp: samePointsWithInterim",
-)
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "CIRC refuses a request without an auxiliary point",
-    source="unittest_trajectory_generator_circ.cpp: emptyAux",
-)
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "CIRC refuses an unknown name of the auxiliary point",
-    source="unittest_trajectory_generator_circ.cpp: invalidAuxName",
-)
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "CIRC refuses a centre at different distances from start and goal",
-    source="unittest_trajectory_generator_circ.cpp: invalidCenter",
-)
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "CIRC refuses a centre in line with start and goal",
-    source="unittest_trajectory_generator_circ.cpp: colinearCenter",
-)
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "CIRC refuses an interim point in line with start and goal",
-    source="unittest_trajectory_generator_circ.cpp: colinearInterim",
-)
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "CIRC refuses two poses of the auxiliary point",
-    source="unittest_trajectory_generator_circ.cpp: InvalidAdditionalPrimitivePose",
-)
 def test_circ_refuses(planner):
     goal, two = (0.0, 0.1, 0.0), arc("center", 0.0, 0.05, 0.0)
     two.position_constraints[0].constraint_region.primitive_poses *= 2
@@ -725,24 +393,12 @@ def test_circ_refuses(planner):
         assert found == Codes.INVALID_MOTION_PLAN, along
 
 
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "CIRC refuses an unknown link of the auxiliary point by its own code",
-    source="unittest_trajectory_generator_circ.cpp: invalidAuxLinkName",
-)
 def test_circ_refuses_an_unknown_link(planner):
     along = arc("interim", 0.0, 0.05, 0.05, link="INVALID")
     found = code(planner, beside(0.0, 0.1), "CIRC", path_constraints=along)
     assert found == Codes.INVALID_LINK_NAME
 
 
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "CIRC whose velocity or acceleration would exceed joint limits fails",
-    source="unittest_trajectory_generator_circ.cpp: velScaleToHigh, accScaleToHigh",
-    verdict=OURS,
-    why="the motion is slowed down to the limits of the joints instead of failing",
-)
 def test_circ_at_the_limits(planner):
     answer = plan(planner, beside(0.0, 0.1), "CIRC", max_velocity_scaling_factor=1.0)
     V = np.abs([p.velocities for p in answer.trajectory.joint_trajectory.points])
@@ -752,21 +408,6 @@ def test_circ_at_the_limits(planner):
 # ---- sequences
 
 
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "an empty sequence succeeds with an empty trajectory (service)",
-    source="integrationtest_sequence_service_capability.cpp: TestSendingOfEmptySequence",
-)
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "an empty sequence succeeds (action)",
-    source="integrationtest_sequence_action.cpp: TestSendingOfEmptySequence",
-)
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "an empty list of commands has no trajectories",
-    source="integrationtest_command_list_manager.cpp: emptyList",
-)
 def test_an_empty_sequence(planner):
     answer = sequence(planner)
     assert answer.error_code.val == Codes.SUCCESS
@@ -775,51 +416,6 @@ def test_an_empty_sequence(planner):
     assert (status, result.response.error_code.val) == (SUCCEEDED, Codes.SUCCESS)
 
 
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "a sequence with an unknown group fails",
-    source="integrationtest_sequence_service_capability.cpp: TestDifferingGroupNames",
-)
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "a sequence with a negative blend radius fails",
-    source="integrationtest_sequence_service_capability.cpp: TestNegativeBlendRadius",
-)
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "a sequence with overlapping blend radii fails",
-    source="integrationtest_sequence_service_capability.cpp: TestOverlappingBlendRadii",
-)
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "a sequence with a blend radius beyond its motion fails",
-    source="integrationtest_sequence_service_capability.cpp: TestTooLargeBlendRadii",
-)
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "a sequence whose second command has a start state fails",
-    source="integrationtest_sequence_service_capability.cpp: TestSecondTrajInvalidStartState",
-)
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "a sequence whose first goal is out of reach fails",
-    source="integrationtest_sequence_service_capability.cpp: TestFirstGoalNotReachable",
-)
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "a sequence with an unknown link fails",
-    source="integrationtest_sequence_service_capability.cpp: TestInvalidLinkName",
-)
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "a list of commands that ends with a blend radius fails",
-    source="integrationtest_command_list_manager.cpp: lastBlendingRadiusNonZero",
-)
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "a list of commands with an invalid one fails as a whole",
-    source="integrationtest_sequence_action.cpp: TestInvalidCmd",
-)
 def test_invalid_sequences(planner):
     one, two = beside(0.0, 0.1), beside(0.0, 0.2)
     other, started = item(one), item(two)
@@ -855,36 +451,6 @@ def apart(planner: Planner, items: Any) -> float:
     return total
 
 
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "three commands are concatenated, and take as long as one after the other",
-    source="integrationtest_command_list_manager.cpp: concatThreeSegments",
-)
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "two PTP commands are concatenated with increasing times",
-    source="integrationtest_command_list_manager.cpp: concatTwoPtpSegments",
-)
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "PTP and LIN are concatenated with increasing times",
-    source="integrationtest_command_list_manager.cpp: concatPtpAndLinSegments",
-)
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "LIN and PTP are concatenated with increasing times",
-    source="integrationtest_command_list_manager.cpp: concatLinAndPtpSegments",
-)
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "a sequence of many commands is planned",
-    source="integrationtest_sequence_service_capability.cpp: TestLargeRequest",
-)
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "a sequence without blending is planned",
-    source="integrationtest_sequence_service_capability.cpp: TestComplexSequenceWithoutBlending",
-)
 def test_sequences(planner):
     first, second = item(beside(0.0, 0.1), "PTP"), item(beside(0.0, 0.1, 0.1))
     third = item(beside(0.0, 0.0, 0.1), "PTP")
@@ -900,21 +466,6 @@ def test_sequences(planner):
     assert times_of(many.planned_trajectories[0])[-1] > 2.0 * alone
 
 
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "two motions are blended",
-    source="integrationtest_command_list_manager.cpp: blendTwoSegments",
-)
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "times increase where only some motions are blended",
-    source="integrationtest_command_list_manager.cpp: concatSegmentsSelectiveBlending",
-)
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "a sequence with blending is planned",
-    source="integrationtest_sequence_service_capability.cpp: TestComplexSequenceWithBlending",
-)
 def test_blending(planner):
     places_to = (beside(0.0, 0.1), beside(0.0, 0.1, 0.1), beside(0.0, 0.0, 0.1))
     stopping = sequence(planner, *map(item, places_to)).planned_trajectories[0]
@@ -931,16 +482,6 @@ def test_blending(planner):
             assert (1e-3 < off < radius) if radius else off < 1e-3
 
 
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "a sequence that is only planned does not move the robot",
-    source="integrationtest_sequence_action.cpp: TestPlanOnlyFlag",
-)
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "a negative blend radius is detected where a sequence is only planned",
-    source="integrationtest_sequence_action.cpp: TestNegativeBlendRadiusForPlanOnly",
-)
 def test_a_sequence_that_is_only_planned(planner):
     before = planner.arm.joints
     status, result = execute(planner, item(beside(0.0, 0.1)), plan_only=True).result()
@@ -952,21 +493,6 @@ def test_a_sequence_that_is_only_planned(planner):
     assert result.response.error_code.val != Codes.SUCCESS
 
 
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "a sequence action is accepted, reports its progress, and moves the robot",
-    source="integrationtest_sequence_action.cpp: TestActionServerCallbacks, TestLargeRequest",
-)
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "a sequence with blending is executed",
-    source="integrationtest_sequence_action.cpp: TestComplexSequenceWithBlending",
-)
-@behaviour(
-    "pilz_industrial_motion_planner",
-    "a goal of the sequence action is canceled and its execution stops",
-    source="integrationtest_sequence_action_preemption.cpp: TestCancellingOfGoal",
-)
 def test_sequences_are_executed(planner):
     planner.arm.rest()
     call = execute(planner, item(beside(0.0, 0.1), radius=0.02), item(beside(0.0, 0.1, 0.1)))
@@ -984,12 +510,3 @@ def test_sequences_are_executed(planner):
     assert call.cancel()
     assert call.result()[1].response.error_code.val == Codes.PREEMPTED
     planner.arm.rest()
-
-
-not_offered(
-    "pilz_industrial_motion_planner",
-    "a sequence moves several groups one after the other, each with its own start state",
-    source="integrationtest_command_list_manager.cpp: TestDifferentGroups, "
-    "TestGroupSpecificStartState",
-    why="a sequence is one motion of one group; grippers have their own actions",
-)

@@ -16,7 +16,6 @@ from moveit_msgs.msg import (
 )
 from moveit_msgs.srv import ApplyPlanningScene, GetPlanningScene
 
-from conformance.behaviours import behaviour
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.scene.scene import Scene
 from motion_nodes.errors import UnknownFrame
@@ -82,21 +81,6 @@ def client() -> Client:
 BALL = requests.sphere("ball", 0.05, (0.5, 0.0, 0.5))
 
 
-@behaviour(
-    "planning_scene",
-    "an object without a pose has that of its only shape",
-    source="test_collision_objects.cpp: fillInObjectPoseFromPrimitive",
-)
-@behaviour(
-    "planning_scene",
-    "a shape without a pose is at its object",
-    source="test_collision_objects.cpp: fillInPrimitivePose",
-)
-@behaviour(
-    "planning_scene",
-    "the pose of an object with one shape is read back",
-    source="test_planning_scene.cpp: TestOneShapeObjectPose",
-)
 def test_poses_of_objects_and_shapes(client):
     bare = requests.sphere("bare", 0.05, (0.5, 0.0, 0.5))
     if bare.primitive_poses:
@@ -114,16 +98,6 @@ def test_poses_of_objects_and_shapes(client):
     assert read["by_shape"].pose.position.z == pytest.approx(0.5)
 
 
-@behaviour(
-    "planning_scene",
-    "a scene that is read and applied again is the same",
-    source="test_planning_scene.cpp: LoadRestore",
-)
-@behaviour(
-    "planning_scene",
-    "a diff adds to the scene, a whole one replaces it",
-    source="test_planning_scene.cpp: LoadRestoreDiff",
-)
 def test_scenes_are_restored(client):
     assert client.apply(BALL, requests.box("box", (0.1, 0.1, 0.1), (0.5, 0.3, 0.2)))
     whole = client.whole
@@ -139,16 +113,6 @@ def test_scenes_are_restored(client):
     assert client.world == {"ball", "box"}
 
 
-@behaviour(
-    "planning_scene",
-    "attaching takes an object from the world, by a diff",
-    source="test_planning_scene.cpp: MakeAttachedDiff",
-)
-@behaviour(
-    "planning_scene",
-    "a diff of attached objects alone changes nothing else",
-    source="test_planning_scene.cpp: RobotStateDiffBug",
-)
 def test_attaching(client):
     assert client.apply(BALL, requests.box("box", (0.1, 0.1, 0.1), (0.5, 0.3, 0.2)))
     assert client.apply(requests.attached("ball", HAND))
@@ -159,16 +123,6 @@ def test_attaching(client):
     assert (client.world, client.attached) == ({"ball"}, {"box"})
 
 
-@behaviour(
-    "planning_scene",
-    "removing an attached object from the world fails and changes nothing",
-    source="test_collision_objects.cpp: rememberMetadataWhenAttached",
-)
-@behaviour(
-    "planning_scene",
-    "type and color of an object survive attaching and detaching",
-    source="test_collision_objects.cpp: rememberMetadataWhenAttached",
-)
 def test_metadata_of_attached_objects(client):
     ball = requests.sphere("ball", 0.05, (0.5, 0.0, 0.5))
     ball.type.key, ball.type.db = "blue_sphere_type", "{'type':'CustomDB'}"
@@ -189,11 +143,6 @@ def test_metadata_of_attached_objects(client):
     assert kept(client.whole.world.collision_objects[0])
 
 
-@behaviour(
-    "planning_scene",
-    "an object that does not exist cannot be moved or attached",
-    source="test_planning_scene.cpp: FailRetrievingNonExistentObject",
-)
 def test_objects_that_do_not_exist(client):
     assert client.apply(requests.removed("ghost"))
     assert not client.apply(requests.moved("ghost", (0.0, 0.0, 0.0)))
@@ -201,21 +150,6 @@ def test_objects_that_do_not_exist(client):
     assert client.world == client.attached == set()
 
 
-@behaviour(
-    "planning_scene",
-    "allowed collisions of an object are kept while it is attached and detached",
-    source="test_planning_scene.cpp: UpdateACMAfterObjectRemoval",
-)
-@behaviour(
-    "planning_scene",
-    "allowed collisions of an object are forgotten when it is removed",
-    source="test_planning_scene.cpp: UpdateACMAfterObjectRemoval",
-)
-@behaviour(
-    "planning_scene",
-    "allowed collisions of all objects are forgotten when all are removed",
-    source="test_planning_scene.cpp: UpdateACMAfterObjectRemoval",
-)
 @pytest.mark.parametrize("name", ["ball", ""])
 def test_allowed_collisions(client, name):
     assert client.apply(BALL)
@@ -235,21 +169,6 @@ def test_allowed_collisions(client, name):
     assert not known()
 
 
-@behaviour(
-    "planning_scene",
-    "a shape with wrong dimensions is refused, and the scene stays as it was",
-    source="test_planning_scene.cpp: loadBadSceneGeometry",
-)
-@behaviour(
-    "planning_scene",
-    "more poses than shapes are refused",
-    source="planning_scene.cpp: shapesAndPosesFromCollisionObjectMessage",
-)
-@behaviour(
-    "planning_scene",
-    "an object without shapes is refused",
-    source="planning_scene.cpp: processCollisionObjectAdd",
-)
 def test_invalid_objects(client):
     flat = requests.box("flat", (0.1, 0.1, 0.1), (0.5, 0.0, 0.5))
     flat.primitives[0].dimensions = [0.1]
@@ -261,21 +180,6 @@ def test_invalid_objects(client):
     assert client.world == set()
 
 
-@behaviour(
-    "planning_scene",
-    "MOVE changes the pose of an object and keeps its shapes",
-    source="planning_scene.cpp: processCollisionObjectMove",
-)
-@behaviour(
-    "planning_scene",
-    "APPEND adds shapes to an object",
-    source="planning_scene.cpp: processCollisionObjectAdd",
-)
-@behaviour(
-    "planning_scene",
-    "ADD of an existing object replaces it",
-    source="planning_scene.cpp: processCollisionObjectAdd",
-)
 def test_changes_of_objects(client):
     assert client.apply(BALL)
     assert client.apply(requests.moved("ball", (0.1, 0.2, 0.9)))
@@ -287,16 +191,6 @@ def test_changes_of_objects(client):
     assert len(client.scene.objects["ball"].parts) == 1
 
 
-@behaviour(
-    "planning_scene",
-    "detaching without a name detaches all objects",
-    source="planning_scene.cpp: processAttachedCollisionObjectMsg",
-)
-@behaviour(
-    "planning_scene",
-    "detaching with the name of a link alone detaches its objects",
-    source="planning_scene.cpp: processAttachedCollisionObjectMsg",
-)
 def test_detaching_all(client):
     for link in ("", HAND):
         assert client.apply(BALL)
@@ -310,31 +204,6 @@ def test_detaching_all(client):
 # ---- over DDS
 
 
-@behaviour(
-    "planning_scene",
-    "a scene stays in the monitor from one request to the next, for other clients",
-    source="planning_scene_monitor_test.cpp: TestPersistentScene",
-)
-@behaviour(
-    "planning_scene",
-    "clients receive what was changed on the monitored scene",
-    source="planning_scene_monitor_test.cpp: UpdateTypes",
-)
-@behaviour(
-    "planning_scene",
-    "objects that a client adds by topic are in the scene soon after",
-    source="move_group_interface_cpp_test.cpp: ModifyPlanningSceneAsyncInterfaces",
-)
-@behaviour(
-    "planning_scene",
-    "get_planning_scene returns the components that are requested",
-    source="get_planning_scene_service_capability.cpp",
-)
-@behaviour(
-    "planning_scene",
-    "apply_planning_scene reports whether everything was applied",
-    source="apply_planning_scene_service_capability.cpp",
-)
 def test_the_scene_of_move_group(module_suite, module_client):
     module_suite.node("mock_sim", robots=["franka"], update_rate=100.0)
     module_suite.node("rrt_planner", robot="franka", use_sim_time=True)

@@ -15,8 +15,6 @@ from moveit_msgs.msg import ServoStatus
 from moveit_msgs.srv import ServoCommandType
 from policy_client import POLICY, SERVO, PolicyClient
 
-from conformance.behaviours import BY_PARAMETER, OURS, behaviour
-
 Types = ServoCommandType.Request
 RATE = 100.0
 pytestmark = pytest.mark.timeout(900)
@@ -56,37 +54,12 @@ def rests(policy: PolicyClient) -> None:
     policy.sent.clear()
 
 
-@behaviour(
-    "moveit_servo",
-    "the type of commands is selected by a service",
-    source="test_ros_integration.cpp: testJointJog, testTwist, testPose",
-)
-@behaviour(
-    "moveit_servo",
-    "an unknown type of commands is refused",
-    source="servo_node.cpp: switchCommandType",
-)
 def test_types_of_commands(policy):
     for kind in (Types.JOINT_JOG, Types.TWIST, Types.POSE):
         assert select(policy, kind)
     assert not select(policy, 17)
 
 
-@behaviour(
-    "moveit_servo",
-    "a jog moves the joints that it names, without a warning",
-    source="test_ros_integration.cpp: testJointJog",
-)
-@behaviour(
-    "moveit_servo",
-    "a unitless jog is scaled to the joint's speed",
-    source="test_integration.cpp: JointJogTest",
-)
-@behaviour(
-    "moveit_servo",
-    "joints that a jog names with a velocity of zero stay where they are",
-    source="test_ros_integration.cpp: testJointJog",
-)
 def test_jogs(policy):
     assert select(policy, Types.JOINT_JOG)
     before = policy.arm.joints
@@ -109,31 +82,6 @@ def test_jogs(policy):
     assert max(abs(policy.arm.joints[name] - before[name]) for name in ARM[:6]) < 0.03
 
 
-@behaviour(
-    "moveit_servo",
-    "a jog with fewer or more velocities than joints is invalid, and moves nothing",
-    source="test_ros_integration.cpp: testJointJog",
-)
-@behaviour(
-    "moveit_servo",
-    "a jog with a velocity that is not finite is invalid",
-    source="test_utils.cpp: invalidVector",
-)
-@behaviour(
-    "moveit_servo",
-    "a twist that is not finite is invalid",
-    source="test_utils.cpp: invalidTwistVelocities",
-)
-@behaviour(
-    "moveit_servo",
-    "a command of another type than the selected one has no effect",
-    source="servo_node.cpp: servoLoop",
-)
-@behaviour(
-    "moveit_servo",
-    "a jog of an unknown joint is invalid",
-    source="command.cpp: jointDeltaFromJointJog",
-)
 def test_invalid_commands(policy):
     assert select(policy, Types.JOINT_JOG)
     sender = policy.publisher(JointJog, f"{SERVO}/delta_joint_cmds")
@@ -156,26 +104,6 @@ def test_invalid_commands(policy):
     assert not policy.sent
 
 
-@behaviour(
-    "moveit_servo",
-    "a valid command ends the status of an invalid one",
-    source="test_ros_integration.cpp: testJointJog",
-)
-@behaviour(
-    "moveit_servo",
-    "a twist about an axis turns the tool, without a warning",
-    source="test_ros_integration.cpp: testTwist",
-)
-@behaviour(
-    "moveit_servo",
-    "a twist is given in the frame of its header",
-    source="test_integration.cpp: NonPlanningFrameTwistTest",
-)
-@behaviour(
-    "moveit_servo",
-    "a twist in the planning frame turns about its axis",
-    source="test_integration.cpp: TwistTest",
-)
 def test_twists(policy):
     assert select(policy, Types.TWIST)
     for frame, sign in ((FRANKA.base_frame, 1.0), ("panda_link8", -1.0)):
@@ -191,14 +119,6 @@ def test_twists(policy):
         rests(policy)
 
 
-@behaviour(
-    "moveit_servo",
-    "a twist without a frame is invalid",
-    source="test_utils.cpp: emptyTwistFrame",
-    verdict=BY_PARAMETER,
-    why="by default an empty frame is the robot's base, as in every other message of the suite",
-    how="`peer_defaults: true` of rmpflow_policy",
-)
 def test_a_twist_without_a_frame(policy):
     assert select(policy, Types.TWIST)
     policy.client.repeat(
@@ -223,16 +143,6 @@ def test_a_twist_without_a_frame(policy):
     rests(policy)
 
 
-@behaviour(
-    "moveit_servo",
-    "a pose is approached, without a warning",
-    source="test_ros_integration.cpp: testPose",
-)
-@behaviour(
-    "moveit_servo",
-    "a pose in the planning frame moves the tool to it",
-    source="test_integration.cpp: PoseTest",
-)
 def test_poses(policy):
     assert select(policy, Types.POSE)
     sender = policy.publisher(PoseStamped, f"{SERVO}/pose_target_cmds")
@@ -248,11 +158,6 @@ def test_poses(policy):
     rests(policy)
 
 
-@behaviour(
-    "moveit_servo",
-    "a paused servo ignores commands until it is resumed",
-    source="servo_node.cpp: pauseServo",
-)
 def test_a_paused_servo(policy):
     assert select(policy, Types.TWIST)
     policy.switch(f"{SERVO}/pause_servo", True)
@@ -264,11 +169,6 @@ def test_a_paused_servo(policy):
     rests(policy)
 
 
-@behaviour(
-    "moveit_servo",
-    "commands stop the robot smoothly when they are no longer renewed",
-    source="servo_node.cpp: processTwistCommand",
-)
 def test_stale_commands(policy):
     assert select(policy, Types.TWIST)
     policy.client.repeat(
@@ -278,11 +178,6 @@ def test_stale_commands(policy):
     policy.rest()
 
 
-@behaviour(
-    "moveit_servo",
-    "a joint that comes near its limit is stopped, and the status says so",
-    source="servo.cpp: haltForPositionLimits, common.cpp: jointsToHalt",
-)
 def test_limits(policy):
     assert select(policy, Types.JOINT_JOG)
     policy.client.repeat(
@@ -302,14 +197,6 @@ def test_limits(policy):
     rests(policy)
 
 
-@behaviour(
-    "moveit_servo",
-    "speeds are scaled down near a singularity, and the status says so",
-    source="test_utils.cpp: ApproachingSingularityScaling, HaltForSingularityScaling",
-    verdict=OURS,
-    why="the policy resolves motions by weighted metrics, which stay regular at singularities; "
-    "joints keep their velocity limits",
-)
 def test_singularities_do_not_exceed_velocities(policy):
     assert select(policy, Types.TWIST)
     fastest = FRANKA.group("arm").limits.velocity

@@ -31,9 +31,7 @@ from std_srvs.srv import Empty
 from tf2_msgs.msg import TFMessage
 
 from conformance.base_rig import FREE, Rig, twist
-from conformance.behaviours import BY_PARAMETER, behaviour, not_offered
 
-LIBRARY = "steering_controllers_library"
 CAR = "ackermann_steering_controller"
 TRI = "tricycle_steering_controller"
 BIKE = "bicycle_steering_controller"
@@ -118,96 +116,12 @@ def drive(rig: Rig, name: str, vx: float, wz: float) -> None:
     rig.until_speeds(speeds, lambda: rig.send(vx, wz), joints=traction)
 
 
-@behaviour(
-    "ackermann_steering_controller",
-    "straight on all wheels turn alike and the steering is straight",
-    source="test_steering_odometry.cpp: ackermann_IK_linear",
-)
-@behaviour(
-    "ackermann_steering_controller",
-    "a left turn gives the outer wheel more speed and the inner steered wheel more angle",
-    source="test_steering_odometry.cpp: ackermann_IK_left; "
-    "test_ackermann_steering_controller.cpp: test_update_logic",
-)
-@behaviour(
-    "ackermann_steering_controller",
-    "a right turn mirrors it",
-    source="test_steering_odometry.cpp: ackermann_IK_right",
-)
-@behaviour(
-    "ackermann_steering_controller",
-    "joints are named with the right one first",
-    source="ackermann_steering_controller_params.yaml; steering_controllers_library.yaml",
-)
-@behaviour(
-    "ackermann_steering_controller",
-    "different track widths of both axles",
-    source="test_ackermann_steering_controller.cpp: all_parameters_set_configure_success",
-)
-@behaviour(
-    "tricycle_steering_controller",
-    "straight on both wheels turn alike",
-    source="test_steering_odometry.cpp: tricycle_IK_linear",
-)
-@behaviour(
-    "tricycle_steering_controller",
-    "in a turn the outer wheel is faster and the wheel steers to the same side",
-    source="test_steering_odometry.cpp: tricycle_IK_left, tricycle_IK_right; "
-    "test_tricycle_steering_controller.cpp: test_update_logic",
-)
-@behaviour(
-    "bicycle_steering_controller",
-    "straight on the wheel turns with v / r",
-    source="test_steering_odometry.cpp: bicycle_IK_linear",
-)
-@behaviour(
-    "bicycle_steering_controller",
-    "in a turn the traction wheel keeps v / r and the steering is atan(wheelbase wz / v)",
-    source="test_steering_odometry.cpp: bicycle_IK_left, bicycle_IK_right; "
-    "test_bicycle_steering_controller.cpp: test_update_logic",
-)
-@behaviour(
-    "tricycle_controller",
-    "the steered traction wheel turns with v / (r cos(angle))",
-    source="test_tricycle_controller.cpp: correct_initialization_using_parameters",
-)
-@behaviour(
-    "tricycle_controller",
-    "joints, wheel radius and a timeout in milliseconds by its own names",
-    source="config/tricycle_drive_controller.yaml; tricycle_controller_parameter.yaml",
-)
-@behaviour(
-    "tricycle_steering_controller",
-    "deprecated names of the geometry are understood",
-    source="jazzy: tricycle_steering_controller.yaml: wheel_track",
-)
 @pytest.mark.parametrize("name", ["car", "tri", "bike", "fork"])
 def test_kinematics(cell, name):
     for vx, wz in ((0.5, 0.0), (0.5, 0.6), (0.6, -0.8), (-0.4, 0.3)):
         drive(cell.rigs[name], name, vx, wz)
 
 
-@behaviour(
-    "steering_controllers_library",
-    "after reference_timeout the wheels stop and the steering stays",
-    source="test_steering_controllers_library.cpp: test_position_feedback_ref_timeout, "
-    "test_velocity_feedback_ref_timeout",
-)
-@behaviour(
-    "steering_controllers_library",
-    "a reference with a stamp of 0 is as of now",
-    source="steering_controllers_library.cpp: reference_callback (missing timestamp)",
-)
-@behaviour(
-    "steering_controllers_library",
-    "a reference older than reference_timeout is ignored",
-    source="steering_controllers_library.cpp: reference_callback",
-)
-@behaviour(
-    "tricycle_controller",
-    "a command that is not renewed stops the traction wheel",
-    source="tricycle_controller.cpp: update",
-)
 def test_timeout(cell):
     for name in ("car", "bike", "fork"):
         rig = cell.rigs[name]
@@ -220,16 +134,6 @@ def test_timeout(cell):
         assert not any(rig.speeds())
 
 
-@behaviour(
-    "steering_controllers_library",
-    "reference_timeout of 0 keeps the last reference",
-    source="steering_controllers_library.cpp: update_reference_from_subscribers",
-)
-@behaviour(
-    "steering_controllers_library",
-    "a reference with NaN does not move the wheels",
-    source="test_steering_controllers_library.cpp: test_open_loop_update_ignore_nan_vals",
-)
 def test_no_timeout_and_nan(cell):
     car = cell.car
     car.wheels.keep_on(0.2, lambda: car.send(math.nan, math.nan))
@@ -242,11 +146,6 @@ def test_no_timeout_and_nan(cell):
     car.set(reference_timeout=0.5)
 
 
-@behaviour(
-    "steering_controllers_library",
-    "in open loop odometry has the velocity of the reference, and 0 after its timeout",
-    source="test_steering_controllers_library.cpp: test_open_loop_update_timeout",
-)
 def test_open_loop(cell):
     tri = cell.tri
 
@@ -258,27 +157,6 @@ def test_open_loop(cell):
     tri.until(lambda: moving(0.0), "rest")
 
 
-@behaviour(
-    "steering_controllers_library",
-    "odometry is on ~/odometry and ~/tf_odometry",
-    source="steering_controllers_library.cpp: on_configure",
-)
-@behaviour(
-    "steering_controllers_library",
-    "enable_odom_tf of false stops ~/tf_odometry",
-    source="steering_controllers_library.cpp: update_and_write_commands",
-)
-@behaviour(
-    "steering_controllers_library",
-    "~/controller_state has states and commands in the order of the parameters",
-    source="test_ackermann_steering_controller.cpp: receive_message_and_publish_updated_status; "
-    "test_bicycle_steering_controller.cpp: publish_status_success",
-)
-@behaviour(
-    "steering_controllers_library",
-    "~/reference_unstamped accepts twists without a stamp",
-    source="humble: steering_controllers_library.cpp: on_configure (use_stamped_vel)",
-)
 def test_topics(cell):
     car, client = cell.car, cell.client
     odometry = client.listen(Odometry, f"{car.node}/odometry")
@@ -305,21 +183,6 @@ def test_topics(cell):
     car.set(enable_odom_tf=True)
 
 
-@behaviour(
-    "ackermann_steering_controller",
-    "odometry of wheels and steering is that of the turn",
-    source="test_steering_odometry.cpp: ackermann_odometry",
-)
-@behaviour(
-    "bicycle_steering_controller",
-    "odometry of wheel and steering is that of the turn, from velocities",
-    source="test_steering_odometry.cpp: bicycle_odometry",
-)
-@behaviour(
-    "tricycle_controller",
-    "odometry of the steered traction wheel",
-    source="test_tricycle_controller.cpp: odometry_reset_service",
-)
 @pytest.mark.parametrize("name", ["car", "bike", "fork"])
 def test_odometry(cell, name):
     rig = cell.rigs[name]
@@ -332,21 +195,6 @@ def test_odometry(cell, name):
     rig.until(turning, "the twist of the command", lambda: rig.send(0.5, 0.5))
 
 
-@behaviour(
-    "steering_controllers_library",
-    "set_odometry sets x, y and yaw",
-    source="test_steering_controllers_library.cpp: odometry_set_service",
-)
-@behaviour(
-    "tricycle_controller",
-    "reset_odometry sets odometry to 0, and the motion continues from there",
-    source="test_tricycle_controller.cpp: odometry_reset_service",
-)
-@behaviour(
-    "tricycle_controller",
-    "publish_ackermann_command publishes angle and wheel speed on ~/cmd_ackermann",
-    source="tricycle_controller.cpp: update",
-)
 def test_services(cell):
     request = SetOdometry.Request(x=5.0, y=-2.0, yaw=1.0)
     for name in ("car", "fork"):
@@ -369,27 +217,6 @@ def test_services(cell):
     fork.until(lambda: fork.pose[0] > 0.05, "motion", lambda: fork.send(0.5, 0.0))
 
 
-@behaviour(
-    "steering_controllers_library",
-    "a frame prefix without a namespace precedes both frames",
-    source="test_steering_controllers_library.cpp: configure_succeeds_tf_prefix_no_namespace",
-)
-@behaviour(
-    "steering_controllers_library",
-    "a blank prefix leaves the frames",
-    source="test_steering_controllers_library.cpp: configure_succeeds_tf_blank_prefix_no_namespace",
-)
-@behaviour(
-    "steering_controllers_library",
-    "a frame prefix replaces the namespace",
-    source="test_steering_controllers_library.cpp: configure_succeeds_tf_prefix_set_namespace",
-)
-@behaviour(
-    "steering_controllers_library",
-    "a tilde in the prefix is the namespace",
-    source="test_steering_controllers_library.cpp: "
-    "configure_succeeds_tf_tilde_prefix_set_namespace",
-)
 def test_prefixes(cell):
     for prefix, before in (("", ""), ("a", "a/"), ("~", "car/"), ("", "")):
         cell.car.set(tf_frame_prefix=prefix)
@@ -401,12 +228,6 @@ def test_prefixes(cell):
         cell.car.until(named, f"frames with {prefix}")
 
 
-@behaviour(
-    "steering_controllers_library",
-    "reduce_wheel_speed_until_steering_reached slows the wheels until the steering has followed",
-    source="test_steering_odometry.cpp: ackermann_IK_right_steering_limited, "
-    "bicycle_IK_right_steering_limited, tricycle_IK_right_steering_limited",
-)
 def test_slower_until_steered(cell):
     bike = cell.bike
     bike.set(reduce_wheel_speed_until_steering_reached=True)
@@ -421,17 +242,6 @@ def test_slower_until_steered(cell):
     bike.set(reduce_wheel_speed_until_steering_reached=False)
 
 
-@behaviour(
-    "steering_controllers_library",
-    "command interfaces are the velocity of traction and the position of steering joints",
-    source="test_steering_controllers_library.cpp: check_exported_interfaces; "
-    "test_tricycle_steering_controller.cpp: check_exported_interfaces",
-)
-@behaviour(
-    "tricycle_steering_controller",
-    "the controller manager lists it by its own name and type",
-    source="test_load_tricycle_steering_controller.cpp",
-)
 def test_interfaces(cell):
     answer = cell.client.call(ListControllers, "/tri/controller_manager/list_controllers")
     (found,) = [c for c in answer.controller if c.name == TRI]
@@ -440,16 +250,6 @@ def test_interfaces(cell):
     assert found.type == f"{TRI}/TricycleSteeringController"
 
 
-@behaviour(
-    "steering_controllers_library",
-    "a deactivated controller stops the wheels; after it is activated again commands work",
-    source="test_ackermann_steering_controller.cpp: deactivate_success, reactivate_success",
-)
-@behaviour(
-    "tricycle_controller",
-    "a deactivated controller stops the traction wheel; cleanup and configure work",
-    source="test_tricycle_controller.cpp: cleanup, correct_initialization_using_parameters",
-)
 def test_lifecycle(cell):
     for name in ("bike", "fork"):
         rig, client = cell.rigs[name], cell.client
@@ -465,21 +265,6 @@ def test_lifecycle(cell):
         drive(rig, name, 0.4, 0.0)
 
 
-@behaviour(
-    "steering_controllers_library",
-    "states may be read from other joints",
-    source="test_ackermann_steering_controller_preceding.cpp: check_exported_interfaces",
-)
-@behaviour(
-    "steering_controllers_library",
-    "a wrong number of state joints or of traction joints does not start",
-    source="steering_controllers_library.cpp: on_configure",
-)
-@behaviour(
-    "tricycle_controller",
-    "without traction or steering joint it does not start",
-    source="test_tricycle_controller.cpp: init_fails_if_only_traction_or_steering_side_defined",
-)
 def test_joints(cell):
     bad = (
         {"traction_joints_state_names": ["a"], "name": CAR, "robot": "car"},
@@ -508,23 +293,6 @@ def test_joints(cell):
     rig.until(lambda: rig.odometry.newest and rig.pose[0] > 0.05, "motion of the encoder", turn)
 
 
-@behaviour(
-    "steering_controllers_library",
-    "references of another controller move the wheels",
-    source="test_update_logic_chained of the ackermann, bicycle and tricycle tests",
-    verdict=BY_PARAMETER,
-    why="controllers are nodes: references are messages",
-    how="the other controller publishes on ~/reference",
-)
-@behaviour(
-    "steering_controllers_library",
-    "a twist of 0 turns the steering straight",
-    source="steering_kinematics.cpp: convert_twist_to_steering_angle",
-    verdict=BY_PARAMETER,
-    why="by default a car at rest keeps its steering: it neither wears tyres nor changes its next "
-    "curve",
-    how="`peer_defaults: true`",
-)
 def test_steering_at_rest(cell):
     drive(cell.tri, "tri", 0.5, 0.4)
     cell.tri.stop()
@@ -544,24 +312,6 @@ def test_steering_at_rest(cell):
         rig.set(peer_defaults=False)
 
 
-@behaviour(
-    "tricycle_controller",
-    "velocity and acceleration of the traction wheel, and the rate of the steering are limited",
-    source="test_traction_limiter.cpp: testVelocityLimits, testAccelerationLimits; "
-    "steering_limiter.hpp",
-)
-@behaviour(
-    "tricycle_controller",
-    "without limits a command is executed at once",
-    source="test_traction_limiter.cpp: testNoLimits",
-)
-@behaviour(
-    "tricycle_controller",
-    "deceleration and jerk have limits of their own",
-    source="test_traction_limiter.cpp: testDecelerationLimits, testJerkLimits",
-    verdict=BY_PARAMETER,
-    how="linear.x.max_deceleration, linear.x.max_jerk [m/s^2, m/s^3]",
-)
 def test_limits_of_the_traction_wheel(cell):
     fork = cell.fork
     fork.set(max_wheel_velocity=5.0)
@@ -588,18 +338,3 @@ def test_limits_of_the_traction_wheel(cell):
     assert turns.max() < 0.5 * turns.sum(), "a busy machine loses commands, but not most of them"
     assert np.median(turns[turns > 1e-6]) == pytest.approx(0.5 * 0.01, rel=0.05)
     fork.set(max_steering_velocity=math.nan)
-
-
-not_offered(
-    "steering_controllers_library",
-    "reference interfaces linear/velocity and angular/velocity are exported",
-    source="test_steering_controllers_library.cpp: check_exported_interfaces; the same of "
-    "ackermann, bicycle and tricycle",
-    why="controllers are nodes, which have topics instead of interfaces in one process",
-)
-not_offered(
-    "tricycle_controller",
-    "a yaw rate without velocity turns the steering to 90 degrees and the base on the spot",
-    source="tricycle_controller.cpp: twist_to_ackermann",
-    why="steering angles of 90 degrees are beyond the model of a car, whose curvature is finite",
-)
