@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clients of the actions of one node, or of one robot."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from joint_client import Call

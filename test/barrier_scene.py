@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Panda between four barriers, as in Isaac Sim's tests of its planner."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Command lines of README and docs, parsed like by a shell."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """composition_interfaces, which the ROS wheels do not have: compiled where it is not installed."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import importlib

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fixtures: a separate ROS domain, clients, processes that always end, checks for leaks."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys
@@ -89,7 +87,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="session")
-def ros() -> Iterator[None]:
+def ros():
     """Initialize rclpy in this process."""
     import rclpy
     from rclpy.signals import SignalHandlerOptions
@@ -127,19 +125,19 @@ def _suite(folder: Path) -> Iterator[Any]:
 
 
 @pytest.fixture
-def suite(tmp_path: Path) -> Iterator[Any]:
+def suite(tmp_path):
     """Yield a starter of processes that end with the test; a traceback in their output fails it."""
     yield from _suite(tmp_path)
 
 
 @pytest.fixture(scope="module")
-def module_suite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def module_suite(tmp_path_factory):
     """Like ``suite``, for processes that all tests of a file share."""
     yield from _suite(tmp_path_factory.mktemp("suite"))
 
 
 @pytest.fixture
-def client(ros: None) -> Iterator[Any]:
+def client(ros):
     """Yield a node of the test."""
     from ros_client import RosClient
 
@@ -149,7 +147,7 @@ def client(ros: None) -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def module_client(ros: None) -> Iterator[Any]:
+def module_client(ros):
     """Yield a node of all tests of a file."""
     from ros_client import RosClient
 
@@ -176,7 +174,7 @@ def _children() -> set[int]:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _leaves_nothing_running(request: pytest.FixtureRequest) -> Iterator[None]:
+def _leaves_nothing_running(request):
     """Fail a test file that leaves a process or a non-daemon thread running."""
     if request.path.parent.name not in ("ros", "nodes", "journeys", "contracts"):
         yield

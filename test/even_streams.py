@@ -5,8 +5,6 @@ A pause begins a new command. If this process pauses, as it may on a loaded mach
 tested, and the test begins anew.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import time

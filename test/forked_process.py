@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Node processes forked from a template (node_template.py), with the methods of ``Popen``."""
 
-from __future__ import annotations
-
 import json
 import os
 import select

@@ -5,8 +5,6 @@
 ptrace, and prints their names; they continue when this process ends.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import sys

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arms in shallow collisions with themselves, a floor or boxes, or slightly outside limits."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from motion_nodes.core.robot.poses import from_xyz_rpy

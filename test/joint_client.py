@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A client of the joint trajectory controller: its topics and actions."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any

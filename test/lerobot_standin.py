@@ -4,8 +4,6 @@
 LeRobot itself needs Torch; ``test/integrations/test_with_lerobot.py`` runs where it is installed.
 """
 
-from __future__ import annotations
-
 import abc
 import sys
 from dataclasses import dataclass

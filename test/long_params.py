@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parameters of tests that only `make test-long` runs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

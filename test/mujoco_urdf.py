@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A robot's URDF by MuJoCo's importer, as an oracle."""
 
-from __future__ import annotations
-
 import mujoco
 
 from motion_nodes.core.robot.robot import Robot

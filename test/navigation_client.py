@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A client of the base navigator: goals, paths, results."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

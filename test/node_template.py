@@ -8,8 +8,6 @@ second of processor time, are done once per test worker. Requests are lines of J
 ``pid``, and ``id`` with ``code`` when the process has ended.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import importlib

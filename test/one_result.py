@@ -5,8 +5,6 @@ Goals are reached already, are preempted by the next one, or are canceled as soo
 accepted. ``ROUNDS`` in the environment multiplies their number: 250 are 1000 goals of each kind.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from typing import Any

@@ -5,8 +5,6 @@ Not in conftest.py, which pytest imports under another name: a second import wou
 domain.
 """
 
-from __future__ import annotations
-
 import atexit
 import fcntl
 import os

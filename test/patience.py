@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Timeouts of tests that suit busy machines."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Any

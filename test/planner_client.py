@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A client of the planner node, with requests like those of MoveIt's clients."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of errors by their fields, so that messages can change without changes of tests."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A client of topics and services of the suite under test."""
 
-from __future__ import annotations
-
 import gc
 import threading
 import time

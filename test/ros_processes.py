@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Processes of the suite under test."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import itertools

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small car written to a folder, with either axle steered or driven."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A node that only owns a planning scene; run as a separate process."""
 
-from __future__ import annotations
-
 import dataclasses
 
 from sensor_msgs.msg import JointState

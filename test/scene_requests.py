@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scene messages with exactly the fields that pymoveit2 sets (moveit2.py, b1bcfe3)."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
 from typing import Any

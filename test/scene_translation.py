@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Translation of a Franka's scene messages, for tests without nodes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

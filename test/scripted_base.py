@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A base that follows its commands and publishes odometry, with faults on request."""
 
-from __future__ import annotations
-
 import math
 import threading
 import time

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A robot that follows its commands, except for joints that a test blocks."""
 
-from __future__ import annotations
-
 import math
 import threading
 import time

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sensors of a scripted base that see a wall and a pole, or publish invalid data."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Wheels that follow their commands; with slip, missing or wrong values on request."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Sequence

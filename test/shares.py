@@ -5,8 +5,6 @@ Most tests of processes wait: for a robot to arrive, for a message. The last wor
 time with tests that only compute, at low priority, so that they do not delay loops.
 """
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

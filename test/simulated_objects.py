@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Objects of the simulation over ROS: their true poses, and requests to move them."""
 
-from __future__ import annotations
-
 import numpy as np
 from geometry_msgs.msg import TransformStamped
 from ros_client import RosClient

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A supervised suite of an arm, and its clients."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A client of the task server, for tests."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

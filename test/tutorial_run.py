@@ -6,8 +6,6 @@ with a file name are written. ``motion up`` starts a suite without physics and p
 earlier page started with the same words is kept. ``ros2`` commands run as ``motion ros``.
 """
 
-from __future__ import annotations
-
 import csv
 import re
 import shlex

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A robot with two arms: two Frankas side by side on one stand, and a group of both arms."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

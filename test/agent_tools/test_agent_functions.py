@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions for language models: validation, dry runs, and the tokens that permit motion."""
 
-from __future__ import annotations
-
 import json
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -100,12 +97,12 @@ class FakeLink:
 
 
 @pytest.fixture
-def link() -> FakeLink:
+def link():
     return FakeLink()
 
 
 @pytest.fixture
-def functions(link: FakeLink) -> Iterator[AgentFunctions]:
+def functions(link):
     return AgentFunctions(ROBOT, link)
 
 
@@ -150,9 +147,7 @@ def refused(functions: AgentFunctions, name: str, /, **given: Any) -> str:
         ("stop", {"now": True}, "now"),
     ],
 )  # fmt: skip
-def test_invalid_calls_are_refused_with_what_is_allowed(
-    functions: AgentFunctions, link: FakeLink, name: str, given: dict[str, Any], word: str
-) -> None:
+def test_invalid_calls_are_refused_with_what_is_allowed(functions, link, name, given, word):
     assert word in refused(functions, name, **given)
     assert not link.done
 
@@ -167,9 +162,7 @@ def test_invalid_calls_are_refused_with_what_is_allowed(
         ("run_task", {"task": "pick up the cube"}),
     ],
 )
-def test_nothing_moves_without_the_token_of_its_dry_run(
-    functions: AgentFunctions, link: FakeLink, name: str, given: dict[str, Any]
-) -> None:
+def test_nothing_moves_without_the_token_of_its_dry_run(functions, link, name, given):
     assert "dry_run" in refused(functions, name, **given, dry_run=False)
     assert "token" in refused(functions, name, **given, dry_run=False, token="00000000")
     token = functions.call(name, given)["token"]
@@ -180,9 +173,7 @@ def test_nothing_moves_without_the_token_of_its_dry_run(
     assert len(link.done) == 1
 
 
-def test_a_token_belongs_to_one_function_and_its_arguments(
-    functions: AgentFunctions, link: FakeLink
-) -> None:
+def test_a_token_belongs_to_one_function_and_its_arguments(functions, link):
     token = functions.call("move_to_state", {"state": "ready"})["token"]
     assert "state" in refused(
         functions, "move_to_state", state="extended", dry_run=False, token=token
@@ -191,9 +182,7 @@ def test_a_token_belongs_to_one_function_and_its_arguments(
     assert not link.done
 
 
-def test_motions_and_stops_invalidate_other_dry_runs(
-    functions: AgentFunctions, link: FakeLink
-) -> None:
+def test_motions_and_stops_invalidate_other_dry_runs(functions, link):
     first, second, third = (
         functions.call("move_to_state", {"state": state})["token"]
         for state in ("ready", "extended", "transport")
@@ -213,7 +202,7 @@ def test_motions_and_stops_invalidate_other_dry_runs(
     assert len(link.done) == 1
 
 
-def test_dry_runs_expire_and_are_bounded() -> None:
+def test_dry_runs_expire_and_are_bounded():
     now = [0.0]
     runs = DryRuns(lambda: now[0])
     tokens = [runs.add("grip", {"opening": 0.1}, lambda _: {}) for _ in range(MAX_WAITING + 1)]
@@ -225,9 +214,7 @@ def test_dry_runs_expire_and_are_bounded() -> None:
         runs.take(tokens[2], "grip", {"opening": 0.1})
 
 
-def test_one_motion_at_a_time_which_cancel_and_stop_interrupt(
-    functions: AgentFunctions, link: FakeLink
-) -> None:
+def test_one_motion_at_a_time_which_cancel_and_stop_interrupt(functions, link):
     token = functions.call("move_to_state", {"state": "ready"})["token"]
     link.finish.clear()
     failures: list[str] = []
@@ -246,7 +233,7 @@ def test_one_motion_at_a_time_which_cancel_and_stop_interrupt(
     assert functions.call("robot_state", {})["under_way"] is False
 
 
-def test_the_plan_that_was_described_is_executed(functions: AgentFunctions, link: FakeLink) -> None:
+def test_the_plan_that_was_described_is_executed(functions, link):
     given = {"position": [0.4, 0.1, 0.5], "rpy": [3.1, 0.0, 0.2], "velocity": 0.3}
     dry = functions.call("move_to_pose", given)
     functions.call("move_to_pose", given | {"dry_run": False, "token": dry["token"]})
@@ -260,9 +247,7 @@ def test_the_plan_that_was_described_is_executed(functions: AgentFunctions, link
     assert dry["duration"] == 2.0
 
 
-def test_joints_that_are_not_given_keep_their_positions(
-    functions: AgentFunctions, link: FakeLink
-) -> None:
+def test_joints_that_are_not_given_keep_their_positions(functions, link):
     given = {"joints": {"panda_joint1": 0.5}}
     token = functions.call("move_to_joints", given)["token"]
     functions.call("move_to_joints", given | {"dry_run": False, "token": token})
@@ -270,15 +255,13 @@ def test_joints_that_are_not_given_keep_their_positions(
 
 
 @pytest.mark.parametrize(("opening", "position"), [(0.0, 0.0), (0.5, 0.02), (1.0, 0.04)])
-def test_openings_are_shares_of_the_finger_positions(
-    functions: AgentFunctions, link: FakeLink, opening: float, position: float
-) -> None:
+def test_openings_are_shares_of_the_finger_positions(functions, link, opening, position):
     token = functions.call("grip", {"opening": opening})["token"]
     functions.call("grip", {"opening": opening, "dry_run": False, "token": token})
     assert link.done == [(pytest.approx(position), 0.0)]
 
 
-def test_queries_are_plain_data_and_bounded(functions: AgentFunctions, link: FakeLink) -> None:
+def test_queries_are_plain_data_and_bounded(functions, link):
     parts = world_object("box", Box((0.1, 0.2, 0.3))).parts
     pose = from_xyz_rpy((0.5, 0.0, 0.1), (0.0, 0.0, 0.5))
     link.items = [SceneItem(f"box_{i}", parts, pose) for i in range(1000)]
@@ -298,7 +281,7 @@ def test_queries_are_plain_data_and_bounded(functions: AgentFunctions, link: Fak
     json.dumps([scene, state, states])
 
 
-def test_read_only_servers_offer_nothing_that_moves(link: FakeLink) -> None:
+def test_read_only_servers_offer_nothing_that_moves(link):
     functions = AgentFunctions(ROBOT, link, AgentConfig(read_only=True))
     assert "stop" in functions.functions
     assert not any(function.moves for function in functions.functions.values())
@@ -306,7 +289,7 @@ def test_read_only_servers_offer_nothing_that_moves(link: FakeLink) -> None:
     refused(functions, "resume")
 
 
-def test_settings_and_robots_that_are_refused(link: FakeLink) -> None:
+def test_settings_and_robots_that_are_refused(link):
     for factor in (0.0, 1.5, float("nan")):
         with pytest.raises(InvalidConfig):
             AgentConfig(max_velocity=factor)
@@ -314,7 +297,7 @@ def test_settings_and_robots_that_are_refused(link: FakeLink) -> None:
         AgentFunctions(mn.load_robot("jetbot"), link)
 
 
-def test_schemas_and_validation_come_from_one_table() -> None:
+def test_schemas_and_validation_come_from_one_table():
     for function in FUNCTIONS.values():
         schema = object_schema(function.all_arguments)
         assert set(schema["properties"]) == {a.name for a in function.all_arguments}
@@ -330,8 +313,8 @@ def _example(schema: dict[str, Any]) -> Any:
 
 
 def test_a_dry_run_that_was_planned_during_a_motion_or_a_stop_is_invalid(
-    functions: AgentFunctions, link: FakeLink, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    functions, link, monkeypatch
+):
     """Its plan begins where the robot was before."""
     token = functions.call("grip", {"opening": 1.0})["token"]
     plan = link.plan
@@ -346,9 +329,7 @@ def test_a_dry_run_that_was_planned_during_a_motion_or_a_stop_is_invalid(
     assert "a stop was commanded" in refused(functions, "move_to_state", state="ready")
 
 
-def test_joints_without_a_measured_position_are_not_moved(
-    functions: AgentFunctions, link: FakeLink, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_joints_without_a_measured_position_are_not_moved(functions, link, monkeypatch):
     known = {name: q for name, q in HOME.items() if name != "panda_joint4"}
     monkeypatch.setattr(link, "positions", lambda: known)
     text = refused(functions, "move_to_joints", joints={"panda_joint1": 0.5})

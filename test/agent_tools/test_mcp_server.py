@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The MCP server with a real client in memory: lists, results, errors, stops and cancellations."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 
@@ -17,16 +15,16 @@ from motion_nodes.extras.agent_tools.mcp_server import MAX_CALLS, server_of
 
 
 @pytest.fixture
-def link() -> FakeLink:
+def link():
     return FakeLink()
 
 
 @pytest.fixture
-def functions(link: FakeLink) -> AgentFunctions:
+def functions(link):
     return AgentFunctions(ROBOT, link)
 
 
-def test_functions_are_listed_called_and_refused(functions: AgentFunctions) -> None:
+def test_functions_are_listed_called_and_refused(functions):
     async def session() -> None:
         async with Client(server_of(functions)) as client:
             listed = (await client.list_tools()).tools
@@ -43,9 +41,7 @@ def test_functions_are_listed_called_and_refused(functions: AgentFunctions) -> N
     anyio.run(session)
 
 
-def test_a_stop_is_answered_while_all_other_calls_wait(
-    functions: AgentFunctions, link: FakeLink
-) -> None:
+def test_a_stop_is_answered_while_all_other_calls_wait(functions, link):
     release = threading.Event()
     link.positions = lambda: release.wait(30.0) and {}  # type: ignore[assignment,return-value]
 
@@ -66,9 +62,7 @@ def test_a_stop_is_answered_while_all_other_calls_wait(
 
 
 @pytest.mark.parametrize("leaves", [False, True])
-def test_a_canceled_request_cancels_its_motion(
-    functions: AgentFunctions, link: FakeLink, leaves: bool
-) -> None:
+def test_a_canceled_request_cancels_its_motion(functions, link, leaves):
     async def session() -> None:
         async with Client(server_of(functions)) as client:
             given: dict[str, Any] = {"state": "ready"}

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Batches give the results of single requests; positions of joints outside of a group."""
 
-from __future__ import annotations
-
 import pickle
 from concurrent.futures import Executor, Future
 
@@ -13,7 +11,7 @@ from scene.coal_robot import CoalRobot
 import motion_nodes as mn
 from motion_nodes.core.ik.problem import IkStatus
 from motion_nodes.core.robot.kinematics import Kinematics
-from motion_nodes.errors import InvalidCommand, MotionError, UnknownJoint, UnknownState
+from motion_nodes.errors import InvalidCommand, UnknownJoint, UnknownState
 
 
 class Elsewhere(Executor):
@@ -114,12 +112,12 @@ OPEN, HOME = 0.04, 0.0
 
 
 @pytest.fixture(scope="module")
-def franka() -> mn.RobotModel:
+def franka():
     return mn.load_robot("franka")
 
 
 @pytest.fixture(scope="module")
-def torso() -> mn.RobotModel:
+def torso():
     """A robot whose arm hangs on a waist that is not of its group."""
     return mn.load_robot("g1")
 
@@ -141,7 +139,7 @@ def beside_a_finger(model: mn.RobotModel) -> mn.World:
     return world
 
 
-def test_collisions_are_those_of_the_state(franka: mn.RobotModel) -> None:
+def test_collisions_are_those_of_the_state(franka):
     arm, world = franka["arm"], beside_a_finger(franka)
     q = arm.state("ready")
     for width in (HOME, OPEN):
@@ -154,7 +152,7 @@ def test_collisions_are_those_of_the_state(franka: mn.RobotModel) -> None:
         assert bool(arm.at(state).problems(q, world)) != checker.exact.is_free(q)
 
 
-def test_every_call_uses_the_state(torso: mn.RobotModel) -> None:
+def test_every_call_uses_the_state(torso):
     arm = torso["left_arm"]
     names = [name for name in torso.joint_names if "waist" in name]
     state = dict.fromkeys(names, 0.2)
@@ -180,7 +178,7 @@ def test_every_call_uses_the_state(torso: mn.RobotModel) -> None:
     assert arm.jacobian(q, state=state).shape == arm.jacobian(q).shape
 
 
-def test_gravity_of_the_state_counts_where_motions_are_timed(torso: mn.RobotModel) -> None:
+def test_gravity_of_the_state_counts_where_motions_are_timed(torso):
     arm = torso["left_arm"]
     path = [arm.state("home"), arm.state("home") + 0.3]
     plain = arm.time_parameterize(path)
@@ -189,9 +187,7 @@ def test_gravity_of_the_state_counts_where_motions_are_timed(torso: mn.RobotMode
     assert arm.time_parameterize(path, state=leant).duration > 0.0
 
 
-def test_states_of_the_own_joints_do_not_matter_and_prepared_groups_are_kept(
-    franka: mn.RobotModel,
-) -> None:
+def test_states_of_the_own_joints_do_not_matter_and_prepared_groups_are_kept(franka):
     arm = franka["arm"]
     state = dict.fromkeys(fingers(franka), OPEN)
     moved = state | {arm.joint_names[0]: 0.5}
@@ -212,9 +208,7 @@ def test_states_of_the_own_joints_do_not_matter_and_prepared_groups_are_kept(
         ("nowhere", UnknownState),
     ],
 )
-def test_unknown_names_and_values_out_of_limits_are_refused(
-    franka: mn.RobotModel, state: object, error: type[MotionError]
-) -> None:
+def test_unknown_names_and_values_out_of_limits_are_refused(franka, state, error):
     arm = franka["arm"]
     q = arm.state("ready")
     calls = (
@@ -231,7 +225,7 @@ def test_unknown_names_and_values_out_of_limits_are_refused(
             call()
 
 
-def test_a_start_of_named_joints_has_to_name_all_of_the_group(franka: mn.RobotModel) -> None:
+def test_a_start_of_named_joints_has_to_name_all_of_the_group(franka):
     arm = franka["arm"]
     start = dict(zip(arm.joint_names, arm.state("ready"), strict=True))
     assert arm.plan(start, "ready").success
@@ -240,7 +234,7 @@ def test_a_start_of_named_joints_has_to_name_all_of_the_group(franka: mn.RobotMo
         arm.plan(start, "ready")
 
 
-def test_mimic_joints_may_be_named_where_they_are() -> None:
+def test_mimic_joints_may_be_named_where_they_are():
     model = mn.load_robot("open_manipulator_x")
     tree, arm = model.description.tree, model["arm"]
     mimics = [
@@ -257,7 +251,7 @@ def test_mimic_joints_may_be_named_where_they_are() -> None:
 
 
 @pytest.mark.parametrize("excess", [2.65e-6, 9e-5])
-def test_positions_at_a_limit_by_rounding_are_no_problems(excess: float) -> None:
+def test_positions_at_a_limit_by_rounding_are_no_problems(excess):
     arm = mn.load_robot("franka")["arm"]
     q = arm.state("ready").copy()
     assert arm.problems(q) == ()

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One text per class of errors: given and allowed values. Other tests assert fields."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``import motion_nodes as mn``: lazy imports, completeness, documentation, main uses."""
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 import inspect

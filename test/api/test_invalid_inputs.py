@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Invalid arguments of the front door raise MotionErrors; threads with several worlds are apart."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Results show themselves: one or many by shape, short texts, figures, files, the page."""
 
-from __future__ import annotations
-
 import copy
 import importlib.util
 import json

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Planar scenes of discs and boxes: exact ray casts and distances, and bases that drive there."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A base that rolls without slip, with a delay of a few steps, for tests of motions."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Footprints, contacts of moving ones, and drives between objects."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 
@@ -222,7 +220,7 @@ def distance(pose: Pose2, points: np.ndarray) -> float:
     return float(BODY_DOCKING.distances(inside).min())
 
 
-def test_free_ground_is_crossed_straight() -> None:
+def test_free_ground_is_crossed_straight():
     layers = [OutlineLayer(BODY_DOCKING, np.empty((0, 2)))]
     assert legs_to(lambda _: [Pose2(2.0, 0.0, 0.0)], layers) == (Pose2(2.0, 0.0, 0.0),)
     turned, goal = legs_to(lambda _: [Pose2(0.0, 2.0, math.pi / 2)], layers)
@@ -230,7 +228,7 @@ def test_free_ground_is_crossed_straight() -> None:
     assert goal == Pose2(0.0, 2.0, math.pi / 2)
 
 
-def test_a_base_at_a_table_backs_off_before_it_turns() -> None:
+def test_a_base_at_a_table_backs_off_before_it_turns():
     table = square(0.45, 0.0, 0.2)
     goal = Pose2(-2.0, -1.0, math.atan2(-1.0, -2.0))
     layers = [OutlineLayer(BODY_DOCKING, table)]
@@ -248,7 +246,7 @@ def test_a_base_at_a_table_backs_off_before_it_turns() -> None:
 
 
 @pytest.mark.long
-def test_drives_of_random_scenes_keep_clear() -> None:
+def test_drives_of_random_scenes_keep_clear():
     rng, found = np.random.default_rng(3), 0
     for _ in range(30):
         points = np.concatenate([
@@ -265,20 +263,20 @@ def test_drives_of_random_scenes_keep_clear() -> None:
     assert found > 10
 
 
-def test_no_way() -> None:
+def test_no_way():
     ring = np.concatenate([square(0.9 * c, 0.9 * s, 0.2) for c, s in (
         (math.cos(a), math.sin(a)) for a in np.linspace(0.0, math.tau, 24).tolist())])  # fmt: skip
     goals = [Pose2(3.0, 0.0, 0.0), Pose2(0.0, -3.0, 0.0)]
     assert legs_to(lambda _: goals, [OutlineLayer(BODY_DOCKING, ring)]) == ()
 
 
-def test_the_next_candidate_counts_where_the_first_is_taken() -> None:
+def test_the_next_candidate_counts_where_the_first_is_taken():
     goals = [Pose2(2.0, 0.0, 0.0), Pose2(2.0, 1.0, math.atan2(1.0, 2.0))]
     layers = [OutlineLayer(BODY_DOCKING, square(1.5, 0.0, 0.1))]
     assert legs_to(lambda _: goals, layers)[-1] == goals[1]
 
 
-def test_a_turn_without_room_at_the_goal_is_made_before_it() -> None:
+def test_a_turn_without_room_at_the_goal_is_made_before_it():
     table = square(2.0, 1.2, 0.2)
     goal = Pose2(2.0, 0.75, math.pi / 2)  # faces the table, unlike the approach
     layers = [OutlineLayer(BODY_DOCKING, table)]

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Going to poses: approaches, spins and lines, checks of goal and progress."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -225,7 +223,7 @@ def config_of_behaviors(kind: str) -> ApproachConfig:
 
 @pytest.mark.parametrize("kind", ["differential", "holonomic"])
 @pytest.mark.parametrize("angle", [0.3, -1.57, 3.5, -9.0, 0.0])
-def test_a_spin_turns_by_its_angle_on_the_spot(kind: str, angle: float) -> None:
+def test_a_spin_turns_by_its_angle_on_the_spot(kind, angle):
     motion = Spin(kind, angle, LIMITS)
     run = Run(kind, motion, (1.0, 2.0, 3.0))
     assert run.task.ending is MotionResult.SUCCEEDED
@@ -236,20 +234,20 @@ def test_a_spin_turns_by_its_angle_on_the_spot(kind: str, angle: float) -> None:
     assert abs(yaw - yaw[0]).max() < abs(angle) + 0.02
 
 
-def test_a_tolerance_of_any_heading_is_not_that_of_a_spin() -> None:
+def test_a_tolerance_of_any_heading_is_not_that_of_a_spin():
     motion = Spin("differential", 0.5, LIMITS, GoalTolerance(yaw=math.pi))
     assert Run("differential", motion).end.yaw == pytest.approx(0.5, abs=MAX_TOLERANCE)
 
 
 @pytest.mark.parametrize(("kind", "angle"), [("ackermann", 1.0), ("holonomic", math.nan)])
-def test_impossible_spins(kind: str, angle: float) -> None:
+def test_impossible_spins(kind, angle):
     with pytest.raises(InvalidCommand, match="spin"):
         Spin(kind, angle, LIMITS)
 
 
 @pytest.mark.parametrize("kind", list(APPROACH))
 @pytest.mark.parametrize(("distance", "speed"), [(0.6, 0.2), (-0.3, 0.05), (1.0, 9.0)])
-def test_a_line_along_the_heading(kind: str, distance: float, speed: float) -> None:
+def test_a_line_along_the_heading(kind, distance, speed):
     start = Pose2(1.0, -1.0, 2.5)
     motion, path = motion_along_heading(start, distance, speed, config_of_behaviors(kind))
     assert path.length == pytest.approx(abs(distance))
@@ -261,7 +259,7 @@ def test_a_line_along_the_heading(kind: str, distance: float, speed: float) -> N
     assert (run.twists[:, 0] * distance >= -1e-6).all()
 
 
-def test_a_line_of_no_length_is_done_at_once() -> None:
+def test_a_line_of_no_length_is_done_at_once():
     motion, _ = motion_along_heading(Pose2(), 0.0, 0.2, config_of_behaviors("differential"))
     run = Run("differential", motion)
     assert run.task.ending is MotionResult.SUCCEEDED
@@ -272,12 +270,12 @@ def test_a_line_of_no_length_is_done_at_once() -> None:
 @pytest.mark.parametrize(
     ("distance", "speed"), [(math.nan, 0.2), (math.inf, 0.2), (1.0, 0.0), (1.0, math.nan)]
 )
-def test_impossible_lines(distance: float, speed: float) -> None:
+def test_impossible_lines(distance, speed):
     with pytest.raises(InvalidCommand, match="finite"):
         motion_along_heading(Pose2(), distance, speed, config_of_behaviors("differential"))
 
 
-def test_a_motion_ends_after_its_time_allowance() -> None:
+def test_a_motion_ends_after_its_time_allowance():
     navigator, motion = Navigator(LIMITS), Spin("differential", 100.0, LIMITS)
     task = navigator.start(motion, "spin", Twist2(), allowance=0.5)
     yaw = rate = 0.0
@@ -291,7 +289,7 @@ def test_a_motion_ends_after_its_time_allowance() -> None:
 
 
 @pytest.mark.parametrize("kind", list(APPROACH))
-def test_a_motion_without_patience_ends_at_the_first_obstacle(kind: str) -> None:
+def test_a_motion_without_patience_ends_at_the_first_obstacle(kind):
     behind = Scene(boxes=np.array([(-1.0, -2.0, -0.9, 2.0)]))
     motion, _ = motion_along_heading(Pose2(), -2.0, 0.3, config_of_behaviors(kind))
     run = SeeingRun(kind, motion, behind, seconds=30.0, patient=False)
@@ -301,7 +299,7 @@ def test_a_motion_without_patience_ends_at_the_first_obstacle(kind: str) -> None
     assert min(run.clearances) > 0.09
 
 
-def test_a_spin_ends_before_a_corner_of_the_base_touches_a_wall() -> None:
+def test_a_spin_ends_before_a_corner_of_the_base_touches_a_wall():
     reach = float(np.abs(BODY.corners[:, 1]).max())
     assert BODY.radius > reach + 0.01
     wall = Scene(boxes=np.array([(-2.0, reach + 0.105, 2.0, reach + 0.2)]))
@@ -313,7 +311,7 @@ def test_a_spin_ends_before_a_corner_of_the_base_touches_a_wall() -> None:
 
 
 @pytest.mark.parametrize("kind", list(APPROACH))
-def test_poses_are_passed_without_a_stop(kind: str) -> None:
+def test_poses_are_passed_without_a_stop(kind):
     goals = [Pose2(1.0, 0.0, 0.2), Pose2(2.2, 0.5, 0.6), Pose2(3.2, 1.4, 0.7)]
     motion, path, after = motion_through(Pose2(), goals, config_of_behaviors(kind))
     lengths = [path.length - left for left in after]
@@ -336,7 +334,7 @@ def test_poses_are_passed_without_a_stop(kind: str) -> None:
         assert angular <= 1.001 * LIMITS.max_yaw_acceleration
 
 
-def test_one_pose_is_a_motion_to_it() -> None:
+def test_one_pose_is_a_motion_to_it():
     motion, path, after = motion_through(
         Pose2(), [Pose2(1.0, 0.0, 0.0)], config_of_behaviors("holonomic")
     )
@@ -344,7 +342,7 @@ def test_one_pose_is_a_motion_to_it() -> None:
     assert Run("holonomic", motion).task.ending is MotionResult.SUCCEEDED
 
 
-def test_spins_are_refused_for_cars_by_their_name() -> None:
+def test_spins_are_refused_for_cars_by_their_name():
     with pytest.raises(InvalidCommand, check=about("a spin")):
         Spin("ackermann", 1.0, LIMITS)
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Paths on occupancy grids and lattices: lengths, clearance, curvature, reasons, files."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bases among obstacles: they stop, wait, drive around, give up, and never collide."""
 
-from __future__ import annotations
-
 import math
 from concurrent.futures import Future
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scans and clouds as points: exact positions, cleared directions, and invalid messages."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

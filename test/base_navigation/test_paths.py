@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Planar paths: Dubins, quintic and given ones; geometry, sections, speeds."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Holonomic bases for tests: the Kaya of Isaac Sim's example, a mecanum base, random ones."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kinematics of a car against rigid-body motion, and the motion of its steering."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A car under its controller: limits, steering in motion, standstill, reversing, commands."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

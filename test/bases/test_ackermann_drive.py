@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Driving by steering angle and speed: golden numbers, ramps, limits, degenerate geometry."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

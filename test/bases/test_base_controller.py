@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A base's control: wheel limits, timeouts, bad commands, projection, odometry."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

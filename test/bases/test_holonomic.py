@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Holonomic bases: kinematics, the quadratic program, gains and limits."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Differential drive and odometry with its options: golden numbers, closed forms, integration."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -186,12 +184,12 @@ def test_odometry_passes_over_bad_paths_and_times():
 
 
 @pytest.mark.parametrize(("x", "y"), [(0.2, 0.18), (0.12, 0.2), (0.0, 0.3)])
-def test_the_separation_of_four_skidding_wheels(x: float, y: float) -> None:
+def test_the_separation_of_four_skidding_wheels(x, y):
     found = skidding_separation([x, x, -x, -x], [y, -y, y, -y])
     assert found == pytest.approx(2.0 * y * (1.0 + (x / y) ** 2))
 
 
-def test_wheels_in_the_middle_skid_less() -> None:
+def test_wheels_in_the_middle_skid_less():
     """The moments cancel, and the separation is between those of no and of equal skids."""
     x, y = np.array([0.35, 0.0, -0.35] * 2), np.repeat((0.27, -0.27), 3)
     found = skidding_separation(x, y)

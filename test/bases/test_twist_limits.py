@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Limits of a twist: ramps, closed forms, Ruckig, random commands to each kind of base."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable

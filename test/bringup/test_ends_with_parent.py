@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Processes that the launch files start end with launch_ros, also if it is killed."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions called in a child process return and raise as in this process."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arguments of the launch files, for the suite and for RViz."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import tempfile

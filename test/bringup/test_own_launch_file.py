@@ -4,8 +4,6 @@
 One includes ours, remaps a topic and adds a node; one loads nodes into a container.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parameter files for ros2_controllers, Nav2 and Servo: what is used, and what is named."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Classification and accounting of processes."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Processes forked from a template behave as if started by their command line."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -4,8 +4,6 @@
 Topics are compared with interfaces.yaml, which test_interfaces.py compares with the running suite.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import re

@@ -1,22 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """A running suite of an arm whose processes are killed, stopped and deadlocked."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from diagnostic_msgs.msg import DiagnosticStatus
 from joint_client import ABORTED, ARM, CONTROLLER, HOME, SUCCEEDED, smooth
 from planner_client import Codes, at
-from ros_client import RosClient
 from std_srvs.srv import Trigger
 from supervised_suite import CONTAINER, FAR, PLANNER, SIMULATION, SupervisedSuite
 
@@ -25,9 +20,7 @@ pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture(scope="module")
-def running(
-    module_suite: Any, module_client: RosClient, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[SupervisedSuite]:
+def running(module_suite, module_client, tmp_path_factory):
     params = tmp_path_factory.mktemp("params") / "params.yaml"
     made = SupervisedSuite(module_suite, module_client, params)
     made.wait_for()

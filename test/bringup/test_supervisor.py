@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Processes that end, stop or stall are replaced a bounded number of times."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page of a Franka, and a world that it changes."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterator

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The panel of a viewer page: its folders, tabs, sliders, boxes and buttons, by their labels."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 

@@ -4,8 +4,6 @@
 ``MOTION_NODES_PICTURES=1 pytest test/browser`` (``make pictures``) retakes them.
 """
 
-from __future__ import annotations
-
 import io
 import os
 from pathlib import Path

@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Displays and scene files in a real browser, on two pages at once."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -30,13 +27,13 @@ CUBE = world_object("cube", Box((0.1, 0.1, 0.1)), from_xyz_rpy((0.4, 0.2, 0.05))
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+def page(tmp_path_factory):
     with chromium_page(tmp_path_factory.mktemp("chromium"), *SMALL) as opened:
         yield opened
 
 
 @pytest.fixture(scope="module")
-def viewer(page: Page) -> Iterator[BrowserViewer]:
+def viewer(page):
     viewed = ViewedRobot.of(load_robot("jetbot"))
     arm = ViewedRobot.of(load_robot("so101"), X_WR=from_xyz_rpy((0.4, 0, 0)), edits_scene=True)
     with BrowserViewer([viewed, arm], PageSettings(port=0, shadows=False), displays=True) as opened:
@@ -56,7 +53,7 @@ def pixels(page: Page, rgb: tuple[int, int, int]) -> int:
 
 
 @pytest.mark.long
-def test_frames_a_cloud_and_an_image_are_switched(page: Page, viewer: BrowserViewer) -> None:
+def test_frames_a_cloud_and_an_image_are_switched(page, viewer):
     displays = viewer.displays
     assert displays is not None
     page.open_folder("Displays")
@@ -89,9 +86,7 @@ def test_frames_a_cloud_and_an_image_are_switched(page: Page, viewer: BrowserVie
     wait(lambda: page.count(picture) == 0, "the image is gone")
 
 
-def test_scene_files_are_downloaded_and_uploaded(
-    page: Page, viewer: BrowserViewer, tmp_path: Path
-) -> None:
+def test_scene_files_are_downloaded_and_uploaded(page, viewer, tmp_path):
     loaded: list[tuple[WorldObject, ...]] = []
     viewer.on_scene_load = lambda _, items: loaded.append(items)
     world = World()
@@ -119,9 +114,7 @@ def test_scene_files_are_downloaded_and_uploaded(
     assert len(loaded) == 1
 
 
-def test_a_recording_is_uploaded_played_scrubbed_and_closed(
-    page: Page, viewer: BrowserViewer, tmp_path: Path
-) -> None:
+def test_a_recording_is_uploaded_played_scrubbed_and_closed(page, viewer, tmp_path):
     home = load_robot("so101").home
     times = np.array([0.0, 60.0])
     motion = RecordedMotion(times, np.array([home, home + 0.5]))
@@ -155,7 +148,7 @@ def test_a_recording_is_uploaded_played_scrubbed_and_closed(
 
 
 @pytest.mark.long
-def test_a_second_page_shows_and_commands_the_same(page: Page, viewer: BrowserViewer) -> None:
+def test_a_second_page_shows_and_commands_the_same(page, viewer):
     twists: list[tuple[float, ...]] = []
     viewer.on_twist = lambda _, *twist: twists.append(twist)
     first = page.driver.current_window_handle

@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The drive pad in a real browser: a cross of buttons, and arrow keys that hold them."""
 
-from __future__ import annotations
-
 import itertools
 import threading
 import time
-from collections.abc import Iterator
 
 import pytest
 from browser.chromium import Page, wait_for
@@ -61,7 +58,7 @@ class Base:
 
 
 @pytest.fixture(scope="module")
-def viewer(page: Page) -> Iterator[BrowserViewer]:
+def viewer(page):
     """A viewer with a differential and a holonomic base, open in the page."""
     robots = [ViewedRobot.of(load_robot(name)) for name in ("jetbot", "kaya")]
     with BrowserViewer(robots, PageSettings(port=0, shadows=False), stops=True) as opened:
@@ -71,7 +68,7 @@ def viewer(page: Page) -> Iterator[BrowserViewer]:
 
 
 @pytest.fixture
-def base(viewer: BrowserViewer) -> Base:
+def base(viewer):
     """The twists during one test."""
     return Base(viewer)
 
@@ -84,9 +81,7 @@ def place(page: Page, label: str, folder: str) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize("folder", ["jetbot", "kaya"])
-def test_the_buttons_are_a_cross_around_stop(
-    page: Page, viewer: BrowserViewer, folder: str
-) -> None:
+def test_the_buttons_are_a_cross_around_stop(page, viewer, folder):
     x, y = place(page, "Stop", folder)
     for label, column, row in (
         ("Forward", 0, -1), ("Back", 0, 1), ("Left", -1, 0), ("Right", 1, 0),
@@ -99,7 +94,7 @@ def test_the_buttons_are_a_cross_around_stop(
 
 
 @pytest.mark.long
-def test_a_held_button_drives_until_its_release(page: Page, base: Base) -> None:
+def test_a_held_button_drives_until_its_release(page, base):
     with page.held("Left", "kaya"):
         base.wait_for("kaya", (0, 0, 1))
         time.sleep(2 * HOLD_TIMEOUT)
@@ -128,7 +123,7 @@ def release(page: Page, *keys: str) -> None:
 
 
 @pytest.fixture
-def keys(page: Page, viewer: BrowserViewer) -> Iterator[type]:
+def keys(page, viewer):
     """Keys, all of them up after the test; those of the JetBot drive."""
     from selenium.webdriver.common.keys import Keys
 
@@ -140,7 +135,7 @@ def keys(page: Page, viewer: BrowserViewer) -> Iterator[type]:
     release(page, Keys.ARROW_UP, Keys.ARROW_LEFT, Keys.SHIFT)
 
 
-def test_a_held_key_drives_until_its_release(page: Page, base: Base, keys: type) -> None:
+def test_a_held_key_drives_until_its_release(page, base, keys):
     press(page, keys.ARROW_UP)
     base.wait_for("jetbot", (1, 0, 0))
     time.sleep(2 * HOLD_TIMEOUT)
@@ -155,7 +150,7 @@ def test_a_held_key_drives_until_its_release(page: Page, base: Base, keys: type)
     assert base.newest("kaya") == (0, 0, 0)
 
 
-def test_only_the_pad_whose_box_is_on_has_the_keys(page: Page, base: Base, keys: type) -> None:
+def test_only_the_pad_whose_box_is_on_has_the_keys(page, base, keys):
     page.check("Arrow keys", True, "kaya")
     assert not page.is_checked("Arrow keys", "jetbot")
     press(page, keys.SHIFT, keys.ARROW_LEFT)
@@ -169,16 +164,14 @@ def test_only_the_pad_whose_box_is_on_has_the_keys(page: Page, base: Base, keys:
     assert base.newest("jetbot") == (0, 0, 0)
 
 
-def test_a_slider_with_the_focus_keeps_its_keys(page: Page, base: Base, keys: type) -> None:
+def test_a_slider_with_the_focus_keeps_its_keys(page, base, keys):
     before = page.slider_value("Speed", "jetbot")
     page.nudge_slider("Speed", 3, "jetbot")
     wait_for(lambda: page.slider_value("Speed", "jetbot") > before, "the slider moves")
     assert base.last_motion() == 0.0
 
 
-def test_focus_on_a_slider_and_escape_stop_a_held_key(
-    page: Page, viewer: BrowserViewer, base: Base, keys: type
-) -> None:
+def test_focus_on_a_slider_and_escape_stop_a_held_key(page, viewer, base, keys):
     press(page, keys.ARROW_UP)
     base.wait_for("jetbot", (1, 0, 0))
     page.driver.execute_script("document.querySelector('[role=slider]').focus()")
@@ -194,9 +187,7 @@ def test_focus_on_a_slider_and_escape_stop_a_held_key(
     release(page, keys.ESCAPE, keys.ARROW_UP)
 
 
-def test_a_window_that_loses_the_focus_stops_even_with_latch(
-    page: Page, base: Base, keys: type
-) -> None:
+def test_a_window_that_loses_the_focus_stops_even_with_latch(page, base, keys):
     press(page, keys.ARROW_UP)
     base.wait_for("jetbot", (1, 0, 0))
     page.driver.execute_script("window.dispatchEvent(new Event('blur'))")
@@ -212,7 +203,7 @@ def test_a_window_that_loses_the_focus_stops_even_with_latch(
 
 
 @pytest.mark.long
-def test_a_closed_tab_of_the_panel_ends_the_drive(page: Page, base: Base, keys: type) -> None:
+def test_a_closed_tab_of_the_panel_ends_the_drive(page, base, keys):
     press(page, keys.ARROW_UP)
     base.wait_for("jetbot", (1, 0, 0))
     page.tab("Plots", "jetbot")
@@ -225,7 +216,7 @@ def test_a_closed_tab_of_the_panel_ends_the_drive(page: Page, base: Base, keys: 
     page.tab("Drive", "jetbot")
 
 
-def test_a_page_that_hangs_stops_the_base(page: Page, base: Base, keys: type) -> None:
+def test_a_page_that_hangs_stops_the_base(page, base, keys):
     press(page, keys.ARROW_UP)
     base.wait_for("jetbot", (1, 0, 0))
     page.driver.execute_script("const end = Date.now() + 4000; while (Date.now() < end) {}")

@@ -1,13 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Objects of the planning scene, edited in a real browser."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
 import pytest
-from browser.franka_cell import Cell, arrow
+from browser.franka_cell import arrow
 from browser.pictures import keep_picture
 
 from motion_nodes.core.robot.poses import from_xyz_rpy
@@ -17,7 +13,7 @@ from motion_nodes.core.scene.scene import world_object
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 
-def test_an_object_is_added_dragged_and_removed(cell: Cell, tmp_path: Path) -> None:
+def test_an_object_is_added_dragged_and_removed(cell, tmp_path):
     page, editor = cell.page, cell.live.planning.editor
     page.tab("Scene")
     page.click("Add object")
@@ -53,7 +49,7 @@ def test_an_object_is_added_dragged_and_removed(cell: Cell, tmp_path: Path) -> N
     cell.wait(lambda: editor.choice.value == "(none)", "nothing is chosen")
 
 
-def test_a_click_on_an_object_chooses_it(cell: Cell) -> None:
+def test_a_click_on_an_object_chooses_it(cell):
     editor = cell.live.planning.editor
     place = from_xyz_rpy((0.3, 0.45, 0.4))
     cell.world.add(world_object("ball", Sphere(0.12), place))
@@ -73,7 +69,7 @@ def test_a_click_on_an_object_chooses_it(cell: Cell) -> None:
 
 
 @pytest.mark.long
-def test_an_object_is_attached_to_the_tool_and_detached(cell: Cell) -> None:
+def test_an_object_is_attached_to_the_tool_and_detached(cell):
     page, world = cell.page, cell.world
     page.tab("Scene")
     page.click("Add object")

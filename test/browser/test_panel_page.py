@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Joint sliders, the goal state, plots, and the rest of the panel in a real browser."""
 
-from __future__ import annotations
-
 import time
 
 import numpy as np
 import pytest
-from browser.franka_cell import FRANKA, Cell
+from browser.franka_cell import FRANKA
 
 from motion_nodes.extras.viewer import ui_commands
 from motion_nodes.extras.viewer.suite_panels import Health
@@ -15,9 +13,7 @@ from motion_nodes.extras.viewer.suite_panels import Health
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 
-def test_a_slider_acts_while_it_is_dragged_however_fast(
-    cell: Cell, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_slider_acts_while_it_is_dragged_however_fast(cell, monkeypatch):
     monkeypatch.setattr(ui_commands, "SETTLING_TIME", 1000.0)  # numbers that are typed
     cell.page.tab("Joints")
     cell.joints.clear()
@@ -32,7 +28,7 @@ def test_a_slider_acts_while_it_is_dragged_however_fast(
     cell.wait(lambda: not cell.viewer.slider_hold.held, "the slider is released")
 
 
-def test_sliders_set_a_goal_state_that_is_planned(cell: Cell) -> None:
+def test_sliders_set_a_goal_state_that_is_planned(cell):
     page, goal = cell.page, cell.live.goal_state
     cell.viewer.update_joints("franka", FRANKA.home)
     page.tab("Joints")
@@ -65,7 +61,7 @@ def test_sliders_set_a_goal_state_that_is_planned(cell: Cell) -> None:
     assert cell.joints == [], "the robot was not commanded"
 
 
-def test_the_gripper_slider_moves_all_fingers(cell: Cell) -> None:
+def test_the_gripper_slider_moves_all_fingers(cell):
     cell.page.tab("Joints")
     cell.page.set_slider("Gripper", 25.0)
     fingers = {"panda_finger_joint1", "panda_finger_joint2"}
@@ -78,7 +74,7 @@ def test_the_gripper_slider_moves_all_fingers(cell: Cell) -> None:
     cell.wait(asked, "both fingers are asked for")
 
 
-def test_joints_are_plotted(cell: Cell) -> None:
+def test_joints_are_plotted(cell):
     page = cell.page
     for k in range(5):
         cell.viewer.update_joints("franka", FRANKA.home + 0.1 * k, np.full(9, 0.1))
@@ -97,7 +93,7 @@ def test_joints_are_plotted(cell: Cell) -> None:
     )
 
 
-def test_nodes_tell_how_they_are(cell: Cell) -> None:
+def test_nodes_tell_how_they_are(cell):
     reports = [
         Health("franka/move_group", "OK", "running"),
         Health("sim", "ERROR", "no <b>time</b>"),
@@ -112,7 +108,7 @@ def test_nodes_tell_how_they_are(cell: Cell) -> None:
     cell.wait(lambda: shown("no <b>time</b>"), "the status is shown")
 
 
-def test_camera_presets_and_the_dark_page(cell: Cell) -> None:
+def test_camera_presets_and_the_dark_page(cell):
     page = cell.page
     page.open_folder("View")
 
@@ -136,7 +132,7 @@ def test_camera_presets_and_the_dark_page(cell: Cell) -> None:
 
 
 @pytest.mark.long
-def test_on_a_phone_robots_stand_above_the_panel(cell: Cell) -> None:
+def test_on_a_phone_robots_stand_above_the_panel(cell):
     page = cell.page
     page.resize(360, 640)
     page.open(cell.viewer.url)
@@ -150,7 +146,7 @@ def test_on_a_phone_robots_stand_above_the_panel(cell: Cell) -> None:
         cell.wait(lambda seen=seen: ("joint1" in page.text()) is seen, "the panel moves")
 
 
-def test_a_page_whose_suite_has_ended_says_so(cell: Cell) -> None:
+def test_a_page_whose_suite_has_ended_says_so(cell):
     text = "No connection to the suite"
     assert text not in cell.page.text()
     cell.viewer.close()

@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scene, collision spheres and planned path on the page, in a real browser."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -34,13 +31,13 @@ def wait_for(condition: Callable[[], object], what: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+def page(tmp_path_factory):
     with chromium_page(tmp_path_factory.mktemp("chromium"), *SMALL) as opened:
         yield opened
 
 
 @pytest.fixture(scope="module")
-def viewer(page: Page) -> Iterator[BrowserViewer]:
+def viewer(page):
     with BrowserViewer([ViewedRobot.of(FRANKA)], PageSettings(port=0, shadows=False)) as opened:
         page.open(opened.url)
         wait_for(lambda: opened.client_count == 1, "the page is connected")
@@ -60,7 +57,7 @@ def orange(page: Page) -> int:
 
 
 @pytest.mark.long
-def test_the_scene_is_drawn_and_its_switch_hides_it(page: Page, viewer: BrowserViewer) -> None:
+def test_the_scene_is_drawn_and_its_switch_hides_it(page, viewer):
     page.tab("Scene")
     nothing = red(page)
     world = World()
@@ -82,7 +79,7 @@ def test_the_scene_is_drawn_and_its_switch_hides_it(page: Page, viewer: BrowserV
     wait_for(lambda: red(page) <= nothing, "the box is gone")
 
 
-def test_collision_spheres_are_shown_on_demand(page: Page, viewer: BrowserViewer) -> None:
+def test_collision_spheres_are_shown_on_demand(page, viewer):
     page.tab("Scene")
     before = orange(page)
     page.check("Collision spheres", True)
@@ -92,9 +89,7 @@ def test_collision_spheres_are_shown_on_demand(page: Page, viewer: BrowserViewer
 
 
 @pytest.mark.long
-def test_a_plan_is_played_scrubbed_and_hidden(
-    page: Page, viewer: BrowserViewer, tmp_path: Path
-) -> None:
+def test_a_plan_is_played_scrubbed_and_hidden(page, viewer, tmp_path):
     nothing = orange(page)
     page.tab("Plan")
     page.wait_for_text("No plan yet")

@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sphere editor in a real browser: selection by click, drag, fit, undo, save."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from browser.chromium import PAGE_LIMIT, Page, chromium_page, pixel_of
+from browser.chromium import PAGE_LIMIT, chromium_page, pixel_of
 from browser.chromium import wait_for as wait_within
 
 from motion_nodes.core.robot.link_poses import LinkPoses
@@ -25,13 +23,13 @@ SMALL = (760, 420)
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+def page(tmp_path_factory):
     with chromium_page(tmp_path_factory.mktemp("chromium"), *SMALL) as opened:
         yield opened
 
 
 @pytest.fixture(scope="module")
-def editor(page: Page, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SphereEditor]:
+def editor(page, tmp_path_factory):
     session = SphereSession(FRANKA, tmp_path_factory.mktemp("robot") / "spheres.yaml")
     session.file.write_text("# made by hand\n")
     with SphereEditor(session, 0, shadows=False) as opened:
@@ -50,7 +48,7 @@ def place(editor: SphereEditor, centre: Array) -> Array:
     return X[:3, :3] @ centre + X[:3, 3]
 
 
-def test_notices_take_no_clicks_of_the_scene(page: Page, editor: SphereEditor) -> None:
+def test_notices_take_no_clicks_of_the_scene(page, editor):
     # As viser's on software rendering, which else covers the scene for good.
     taken = page.driver.execute_script(
         "const made = document.createElement('div'); made.className = 'mantine-Notification-root';"
@@ -65,7 +63,7 @@ def test_notices_take_no_clicks_of_the_scene(page: Page, editor: SphereEditor) -
     assert not page.driver.find_element("id", "no-connection").is_displayed()
 
 
-def test_a_click_on_a_sphere_chooses_it_and_its_link(page: Page, editor: SphereEditor) -> None:
+def test_a_click_on_a_sphere_chooses_it_and_its_link(page, editor):
     session = editor.session
     session.choose("panda_link0")
     target = session.spheres.of(LINK)[0]
@@ -83,7 +81,7 @@ def test_a_click_on_a_sphere_chooses_it_and_its_link(page: Page, editor: SphereE
 
 
 @pytest.mark.long
-def test_a_sphere_is_dragged_and_that_is_undone(page: Page, editor: SphereEditor) -> None:
+def test_a_sphere_is_dragged_and_that_is_undone(page, editor):
     session = editor.session
     wait(lambda: editor.picture.handles.visible, "the handles are there")
     page.wait_until_drawn()
@@ -111,7 +109,7 @@ def test_a_sphere_is_dragged_and_that_is_undone(page: Page, editor: SphereEditor
 
 
 @pytest.mark.long
-def test_spheres_are_added_connected_resized_and_deleted(page: Page, editor: SphereEditor) -> None:
+def test_spheres_are_added_connected_resized_and_deleted(page, editor):
     session = editor.session
     count = len(session.spheres.of(session.link))
 
@@ -139,7 +137,7 @@ def test_spheres_are_added_connected_resized_and_deleted(page: Page, editor: Sph
          "they are drawn")  # fmt: skip
 
 
-def test_what_is_fitted_covers_the_link_and_is_saved(page: Page, editor: SphereEditor) -> None:
+def test_what_is_fitted_covers_the_link_and_is_saved(page, editor):
     session = editor.session
     editor.accuracy.value = 15.0
     before = session.spheres
@@ -154,7 +152,7 @@ def test_what_is_fitted_covers_the_link_and_is_saved(page: Page, editor: SphereE
     assert Path(f"{session.file}.1").read_text() == "# made by hand\n"
 
 
-def test_what_cannot_be_done_is_said(page: Page, editor: SphereEditor) -> None:
+def test_what_cannot_be_done_is_said(page, editor):
     session = editor.session
     session.file = session.file.parent / "gone" / "spheres.yaml"
     page.click("Save")

@@ -1,11 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stop and Esc in a real browser: sent whatever has the focus; Resume appears."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from browser.chromium import PAGE_LIMIT, Page, chromium_page, wait_for
 
@@ -36,7 +31,7 @@ class Calls:
 
 
 @pytest.fixture(scope="module")
-def viewer(page: Page) -> Iterator[BrowserViewer]:
+def viewer(page):
     """A viewer with a base and the stop, open in the page."""
     robots = [ViewedRobot.of(load_robot("jetbot"))]
     with BrowserViewer(robots, PageSettings(port=0, shadows=False), stops=True) as opened:
@@ -47,7 +42,7 @@ def viewer(page: Page) -> Iterator[BrowserViewer]:
 
 
 @pytest.fixture
-def calls(viewer: BrowserViewer) -> Calls:
+def calls(viewer):
     """Calls of the page during one test; the robots are not stopped."""
     viewer.set_stopped("")
     return Calls(viewer)
@@ -68,20 +63,20 @@ def resumed(page: Page, calls: Calls) -> None:
     wait_for(lambda: calls.resumes == 1, "resume is called")
 
 
-def test_the_button_stops_and_resume_appears(page: Page, calls: Calls) -> None:
+def test_the_button_stops_and_resume_appears(page, calls):
     page.click("Stop all robots")
     wait_for(lambda: calls.stops == 1, "stop is called")
     resumed(page, calls)
 
 
-def test_the_key_stops_while_a_number_is_typed(page: Page, calls: Calls) -> None:
+def test_the_key_stops_while_a_number_is_typed(page, calls):
     page.set_slider("Speed", 0.2)
     press_escape(page)
     wait_for(lambda: calls.stops >= 1, "stop is called")
     resumed(page, calls)
 
 
-def test_the_key_stops_with_the_scene_in_focus(page: Page, calls: Calls) -> None:
+def test_the_key_stops_with_the_scene_in_focus(page, calls):
     height, width = page.canvas_size()
     page.click_at((width // 2, height // 2))
     press_escape(page)
@@ -89,9 +84,7 @@ def test_the_key_stops_with_the_scene_in_focus(page: Page, calls: Calls) -> None
     resumed(page, calls)
 
 
-def test_stop_and_resume_stay_visible_while_the_panel_is_scrolled(
-    page: Page, viewer: BrowserViewer, calls: Calls
-) -> None:
+def test_stop_and_resume_stay_visible_while_the_panel_is_scrolled(page, viewer, calls):
     page.open_folder("View")
     page.open_folder("Nodes")
     below = page.button("Clear trail")
@@ -121,9 +114,7 @@ def test_stop_and_resume_stay_visible_while_the_panel_is_scrolled(
 
 
 @pytest.mark.long
-def test_without_webgl_a_notice_stops_and_resumes(
-    viewer: BrowserViewer, calls: Calls, tmp_path: Path
-) -> None:
+def test_without_webgl_a_notice_stops_and_resumes(viewer, calls, tmp_path):
     with chromium_page(tmp_path, flags=("--disable-3d-apis",)) as blind:
         blind.driver.get(viewer.url)
         blind.wait_for_text("This browser has no WebGL", PAGE_LIMIT)

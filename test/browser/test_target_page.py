@@ -1,13 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Targets of the tool and goals of the planner, set in a real browser."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
 import pytest
-from browser.franka_cell import FRANKA, Cell, arrow
+from browser.franka_cell import FRANKA, arrow
 from browser.pictures import keep_picture
 
 from motion_nodes.core.robot.poses import from_xyz_rpy
@@ -18,7 +14,7 @@ from motion_nodes.typing import Array
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 
-def test_a_target_is_dragged_along_an_arrow(cell: Cell) -> None:
+def test_a_target_is_dragged_along_an_arrow(cell):
     page, handles = cell.page, cell.live.target.handles
     page.tab("Target")
     assert not handles.visible, "no handles to drag by accident"
@@ -46,7 +42,7 @@ def test_a_target_is_dragged_along_an_arrow(cell: Cell) -> None:
     np.testing.assert_allclose(command.X_BT[:3, :3], before[:3, :3], atol=1e-6)
 
 
-def test_a_target_is_jogged_and_entered(cell: Cell) -> None:
+def test_a_target_is_jogged_and_entered(cell):
     page, target = cell.page, cell.live.target
     page.tab("Target")
     page.open_folder("Pose")
@@ -61,7 +57,7 @@ def test_a_target_is_jogged_and_entered(cell: Cell) -> None:
     np.testing.assert_allclose(cell.targets[-1].X_BT, jogged, atol=2e-3)
 
 
-def test_goals_of_the_planner(cell: Cell) -> None:
+def test_goals_of_the_planner(cell):
     page = cell.page
     page.tab("Plan", "franka")
     goals = cell.live.planning.goals
@@ -90,7 +86,7 @@ def test_goals_of_the_planner(cell: Cell) -> None:
     page.close_notices()
 
 
-def test_a_planner_is_asked_by_buttons_alone(cell: Cell) -> None:
+def test_a_planner_is_asked_by_buttons_alone(cell):
     page = cell.page
     page.tab("Target")
     cell.live.target.follower.value = PLANNER
@@ -111,7 +107,7 @@ def test_a_planner_is_asked_by_buttons_alone(cell: Cell) -> None:
     cell.wait(lambda: not cell.live.target.handles.visible, "the handles are hidden")
 
 
-def test_a_target_that_somebody_else_moves_is_shown(cell: Cell, tmp_path: Path) -> None:
+def test_a_target_that_somebody_else_moves_is_shown(cell, tmp_path):
     gizmo = cell.live.target
     cell.page.tab("Target")
     gizmo._was_shown = False

@@ -1,12 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tasks in a real browser: typed or chosen, watched and stopped."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-
 import pytest
-from browser.chromium import PAGE_LIMIT, Page, wait_for
+from browser.chromium import PAGE_LIMIT, wait_for
 
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.extras.tasks.task_plan import TaskProgress, parse_plan
@@ -26,7 +22,7 @@ IDLE = TaskProgress(objects=("red_cube", "tray"))
 
 
 @pytest.fixture(scope="module")
-def viewer(page: Page) -> Iterator[BrowserViewer]:
+def viewer(page):
     robots = [ViewedRobot.of(load_robot("franka"), tasks=True)]
     with BrowserViewer(robots, PageSettings(port=0, shadows=False)) as opened:
         page.open(opened.url)
@@ -35,7 +31,7 @@ def viewer(page: Page) -> Iterator[BrowserViewer]:
 
 
 @pytest.fixture
-def sent(viewer: BrowserViewer) -> list[TaskCommand]:
+def sent(viewer):
     """Commands that the page sends during one test."""
     commands: list[TaskCommand] = []
     viewer.on_task = lambda _, command: commands.append(command)
@@ -43,9 +39,7 @@ def sent(viewer: BrowserViewer) -> list[TaskCommand]:
     return commands
 
 
-def test_a_sentence_is_typed_executed_watched_and_stopped(
-    page: Page, viewer: BrowserViewer, sent: list[TaskCommand]
-) -> None:
+def test_a_sentence_is_typed_executed_watched_and_stopped(page, viewer, sent):
     page.tab("Tasks")
     page.wait_for_text("Execute task", PAGE_LIMIT)
     page.type_text("Sentence", "put the red cube into the tray")
@@ -64,9 +58,7 @@ def test_a_sentence_is_typed_executed_watched_and_stopped(
 
 
 @pytest.mark.long
-def test_a_skill_and_its_objects_are_chosen(
-    page: Page, viewer: BrowserViewer, sent: list[TaskCommand]
-) -> None:
+def test_a_skill_and_its_objects_are_chosen(page, viewer, sent):
     page.tab("Tasks")
     page.wait_for_text("Plan task", PAGE_LIMIT)
     page.choose("Task", "place")

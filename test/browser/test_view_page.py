@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The viewer's page in a real browser: it draws robots, follows them, and sends commands."""
 
-from __future__ import annotations
-
 import threading
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -51,7 +48,7 @@ class Wishes:
 
 
 @pytest.fixture(scope="module")
-def viewer(page: Page) -> Iterator[BrowserViewer]:
+def viewer(page):
     """A viewer with an arm and a base beside it, open in the page."""
     beside = np.eye(4)
     beside[:2, 3] = 0.5, -0.5
@@ -66,7 +63,7 @@ def viewer(page: Page) -> Iterator[BrowserViewer]:
 
 
 @pytest.fixture
-def wishes(viewer: BrowserViewer) -> Wishes:
+def wishes(viewer):
     """Commands of the page during one test."""
     return Wishes(viewer)
 
@@ -78,9 +75,7 @@ def moved(page: Page, before: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.long
-def test_robots_are_drawn_and_move_with_their_state(
-    page: Page, viewer: BrowserViewer, tmp_path: Path
-) -> None:
+def test_robots_are_drawn_and_move_with_their_state(page, viewer, tmp_path):
     home = load_robot("franka").home
 
     def connected() -> bool:
@@ -105,9 +100,7 @@ def test_robots_are_drawn_and_move_with_their_state(
 
 
 @pytest.mark.long
-def test_typed_slider_value_asks_for_that_joint_and_value(
-    page: Page, viewer: BrowserViewer, wishes: Wishes
-) -> None:
+def test_typed_slider_value_asks_for_that_joint_and_value(page, viewer, wishes):
     page.set_slider("joint4", -1.25, "franka")
     wishes.wait_for(
         lambda seen: seen[-1:] == [("franka", "panda_joint4", -1.25)], "the target arrives"
@@ -117,9 +110,7 @@ def test_typed_slider_value_asks_for_that_joint_and_value(
     assert not page.is_checked("Sliders show actual position", "franka")
 
 
-def test_arrow_keys_move_a_slider_by_one_step(
-    page: Page, viewer: BrowserViewer, wishes: Wishes
-) -> None:
+def test_arrow_keys_move_a_slider_by_one_step(page, viewer, wishes):
     viewer.update_joints("franka", load_robot("franka").home)
     page.check("Sliders show actual position", True, "franka")
     wait_for(lambda: page.slider_value("joint1", "franka") == 0.0, "the slider follows")
@@ -134,7 +125,7 @@ def test_arrow_keys_move_a_slider_by_one_step(
     assert value == pytest.approx(0.005, abs=0.0015)
 
 
-def test_sliders_follow_the_robot(page: Page, viewer: BrowserViewer, wishes: Wishes) -> None:
+def test_sliders_follow_the_robot(page, viewer, wishes):
     page.check("Sliders show actual position", True, "franka")
     q = load_robot("franka").home.copy()
     q[2] = 0.75
@@ -143,14 +134,12 @@ def test_sliders_follow_the_robot(page: Page, viewer: BrowserViewer, wishes: Wis
     assert wishes.seen() == []
 
 
-def test_named_state_button(page: Page, viewer: BrowserViewer, wishes: Wishes) -> None:
+def test_named_state_button(page, viewer, wishes):
     page.click("extended", "franka")
     wishes.wait_for(lambda seen: seen == [("franka", "extended")], "the state arrives")
 
 
-def test_held_drive_button_drives_and_release_stops(
-    page: Page, viewer: BrowserViewer, wishes: Wishes
-) -> None:
+def test_held_drive_button_drives_and_release_stops(page, viewer, wishes):
     speed = page.slider_value("Speed", "jetbot")
     with page.held("Forward", "jetbot"):
         # With software rendering the page may pause for longer than the dead man's switch allows.
@@ -162,7 +151,7 @@ def test_held_drive_button_drives_and_release_stops(
     wishes.wait_for(lambda seen: seen[-3:] == [REST] * 3, "the base is stopped")
 
 
-def test_a_click_on_the_floor_is_a_goal(page: Page, viewer: BrowserViewer, wishes: Wishes) -> None:
+def test_a_click_on_the_floor_is_a_goal(page, viewer, wishes):
     page.click("2D Goal Pose", "jetbot")
     page.wait_for_text("Click on the floor")
     page.wait_until_drawn()
@@ -177,7 +166,7 @@ def test_a_click_on_the_floor_is_a_goal(page: Page, viewer: BrowserViewer, wishe
 
 
 @pytest.mark.long
-def test_latched_click_drives_until_stop(page: Page, viewer: BrowserViewer, wishes: Wishes) -> None:
+def test_latched_click_drives_until_stop(page, viewer, wishes):
     page.check("Latch", True, "jetbot")
     try:
         page.click("Right", "jetbot")
@@ -190,7 +179,7 @@ def test_latched_click_drives_until_stop(page: Page, viewer: BrowserViewer, wish
 
 
 @pytest.mark.long
-def test_base_moves_and_leaves_a_trail(page: Page, viewer: BrowserViewer) -> None:
+def test_base_moves_and_leaves_a_trail(page, viewer):
     assert orange_pixels(page) == 0
     X_WB = np.eye(4)
     for x in np.arange(0.5, 1.0, 0.02):
@@ -210,7 +199,7 @@ def orange_pixels(page: Page) -> int:
 
 
 @pytest.mark.long
-def test_a_page_draws_seldom(page: Page, viewer: BrowserViewer) -> None:
+def test_a_page_draws_seldom(page, viewer):
     """By the harness, to leave processors to other tests."""
     elapsed, canceled_came = page.driver.execute_async_script(
         "const done = arguments[0], start = performance.now();"
@@ -224,16 +213,14 @@ def test_a_page_draws_seldom(page: Page, viewer: BrowserViewer) -> None:
     assert not canceled_came
 
 
-def test_messages_are_shown_as_they_are(page: Page, viewer: BrowserViewer) -> None:
+def test_messages_are_shown_as_they_are(page, viewer):
     text = "<b>rejected</b>: joint *x* [a](b) `c` {1}"
     viewer.set_message("franka", text)
     page.wait_for_text(text)
 
 
 @pytest.mark.long
-def test_page_left_for_another_stops_a_latched_base(
-    page: Page, viewer: BrowserViewer, wishes: Wishes
-) -> None:
+def test_page_left_for_another_stops_a_latched_base(page, viewer, wishes):
     page.check("Latch", True, "jetbot")
     page.click("Forward", "jetbot")
     wishes.wait_for(lambda seen: len(seen) >= 5, "the base drives")

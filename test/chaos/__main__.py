@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``make chaos``: command line of fault injection."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

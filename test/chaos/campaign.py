@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One run of fault injection: strikes a working suite repeatedly, and reports violations."""
 
-from __future__ import annotations
-
 import collections
 import random
 import time

@@ -8,8 +8,6 @@ listeners, of which thousands expire in minutes then (default of Fast DDS: 20 s)
 that of the suite.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import re

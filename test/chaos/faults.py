@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """External faults: each strikes, lasts for a while, and is healed."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal

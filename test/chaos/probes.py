@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests lifecycle states of nodes, and measures response times."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

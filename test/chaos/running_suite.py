@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The suite under test: its processes by name, started here or by ``motion up``."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

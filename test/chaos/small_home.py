@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A home folder on a small disk of its own, which can be filled and made read-only."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random

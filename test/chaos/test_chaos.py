@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A few faults with a fixed seed; ``make chaos`` runs many."""
 
-from __future__ import annotations
-
 import pytest
 from two_hosts.hosts import NotPermitted
 

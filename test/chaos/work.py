@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Work of a suite during a fault: trajectory, planned motion, grip, following, driving."""
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Callable

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands in this process: their output and exit codes."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from dataclasses import dataclass

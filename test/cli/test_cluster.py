@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``--cluster``: two Dask workers in two network namespaces compute what threads here do."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The motion command: process, completion, questions, units, full disks."""
 
-from __future__ import annotations
-
 import errno
 import io
 import subprocess

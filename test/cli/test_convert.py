@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """motion convert and describe: conversions between formats preserve robots."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

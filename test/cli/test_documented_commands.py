@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every command on the pages on the command line runs, with the documented exit code."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """motion fk and motion ik: correct numbers, exit codes and error texts."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

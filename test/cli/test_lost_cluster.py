@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A scheduler or workers that are lost in the middle of ``--cluster``."""
 
-from __future__ import annotations
-
 import csv
 import os
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
@@ -25,7 +22,7 @@ from motion_nodes.core.robot.poses import to_quat_xyzw
 
 
 @pytest.fixture
-def pool() -> Iterator[ThreadPoolExecutor]:
+def pool():
     with ThreadPoolExecutor(2) as threads:
         yield threads
 

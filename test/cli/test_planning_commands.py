@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """motion plan, cartesian, bench, batch, reach."""
 
-from __future__ import annotations
-
 import csv
 import json
 from xml.etree import ElementTree

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """motion plot: pictures from files of all kinds."""
 
-from __future__ import annotations
-
 import json
 from xml.etree import ElementTree
 

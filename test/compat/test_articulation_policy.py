@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A policy on a robot with more joints, and trajectories as actions."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from raised_errors import about

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trees from Denavit-Hartenberg tables and .kinematic.json files; dual quaternions."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

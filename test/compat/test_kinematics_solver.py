@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A client with the calls of Isaac Sim's kinematics solver, and its articulation wrapper."""
 
-from __future__ import annotations
-
 import numpy as np
 import pinocchio
 import pytest

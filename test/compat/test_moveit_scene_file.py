@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """MoveIt's text files of scenes: round trips, files by MoveIt, broken files."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Obstacles by simple calls that return True or False, with one warning and no exception."""
 
-from __future__ import annotations
-
 import logging
 
 import numpy as np
-import pytest
 
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import from_xyz_rpy
@@ -16,7 +13,7 @@ from motion_nodes.extras.compat.obstacles import Obstacles
 from motion_nodes.typing import Array
 
 
-def test_each_shape_can_be_added_and_is_met() -> None:
+def test_each_shape_can_be_added_and_is_met():
     robot = load_robot("franka")
     checker = CollisionChecker(robot, "arm")
     q = robot.home[:7]
@@ -42,7 +39,7 @@ def test_each_shape_can_be_added_and_is_met() -> None:
     assert not checker.is_free(q)
 
 
-def test_what_cannot_be_added_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_cannot_be_added_is_told_once(caplog):
     obstacles = Obstacles()
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
@@ -67,7 +64,7 @@ def test_what_cannot_be_added_is_told_once(caplog: pytest.LogCaptureFixture) -> 
     assert set(obstacles.world.scene.objects) == {"ball"}
 
 
-def test_enable_disable_remove() -> None:
+def test_enable_disable_remove():
     obstacles = Obstacles()
     assert obstacles.enable_obstacle("ball") is False
     assert obstacles.add_sphere("ball", 0.1) is True
@@ -82,7 +79,7 @@ def test_enable_disable_remove() -> None:
     assert obstacles.add_sphere("ball", 0.1) is True
 
 
-def test_moving_obstacles_are_seen_after_the_update_only() -> None:
+def test_moving_obstacles_are_seen_after_the_update_only():
     x = [0.0]
 
     def pose() -> Array:
@@ -110,7 +107,7 @@ def test_moving_obstacles_are_seen_after_the_update_only() -> None:
     assert seen("moving") == 1.0
 
 
-def test_poses_can_be_set_and_all_be_cleared() -> None:
+def test_poses_can_be_set_and_all_be_cleared():
     obstacles = Obstacles()
     obstacles.add_sphere("ball", 0.1)
     assert obstacles.set_pose("ball", from_xyz_rpy((1.0, 2.0, 3.0))) is True

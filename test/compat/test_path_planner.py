@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The planner with Isaac Sim's calls: targets, base, watched joints, settings, obstacles."""
 
-from __future__ import annotations
-
 import logging
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -47,7 +44,7 @@ def hand(q: Array) -> Array:
     return np.asarray(Kinematics(franka().tree, franka().group("arm").joints).pose(q, "panda_hand"))
 
 
-def test_orientation_example_between_barriers_is_reached() -> None:
+def test_orientation_example_between_barriers_is_reached():
     made = planner()
     made.set_random_seed(1)
     made.set_end_effector_target(TARGET_POSITION, TARGET_XYZW)
@@ -61,7 +58,7 @@ def test_orientation_example_between_barriers_is_reached() -> None:
     assert max_depth(path, barrier_checker()) < 1e-4
 
 
-def test_joint_target_is_reached_to_the_bit_and_again_after_reset() -> None:
+def test_joint_target_is_reached_to_the_bit_and_again_after_reset():
     made = planner()
     made.set_cspace_target(GOAL)
     first, again = made.compute_path(START), made.compute_path(START)
@@ -74,7 +71,7 @@ def test_joint_target_is_reached_to_the_bit_and_again_after_reset() -> None:
     assert other.shape != first.shape or (other != first).any()
 
 
-def test_targets_exclude_each_other_and_none_gives_none() -> None:
+def test_targets_exclude_each_other_and_none_gives_none():
     made = planner(barriers=False)
     assert made.compute_path(START) is None
     made.set_cspace_target(GOAL)
@@ -90,7 +87,7 @@ def test_targets_exclude_each_other_and_none_gives_none() -> None:
     assert made.compute_path(START) is None
 
 
-def test_base_and_world_shifted_together_give_the_same_path() -> None:
+def test_base_and_world_shifted_together_give_the_same_path():
     X_WB = from_xyz_rpy((1.0, -0.5, 0.2), (0.1, 0.0, 0.3))
     here, there = planner(), planner(barriers=False)
     for name, (size, place) in BARRIERS.items():
@@ -111,7 +108,7 @@ def test_base_and_world_shifted_together_give_the_same_path() -> None:
     np.testing.assert_allclose((X_WB @ hand(path[-1]))[:3, 3], place[:3, 3], atol=1e-4)
 
 
-def test_watched_joints_are_in_the_way_where_they_stand() -> None:
+def test_watched_joints_are_in_the_way_where_they_stand():
     made = planner(barriers=False)
     assert made.get_active_joints() == list(franka().group("arm").joints)
     assert made.get_watched_joints() == ["panda_finger_joint1", "panda_finger_joint2"]
@@ -132,7 +129,7 @@ def test_watched_joints_are_in_the_way_where_they_stand() -> None:
         made.compute_path(START, [0.0])
 
 
-def test_moving_obstacle_counts_where_it_was_last_read() -> None:
+def test_moving_obstacle_counts_where_it_was_last_read():
     made, place = planner(barriers=False), [at(2.0, 0.0, 0.5)]
     assert made.add_sphere("ball", 0.15, lambda: place[0])
     made.set_cspace_target(GOAL)
@@ -147,7 +144,7 @@ def test_moving_obstacle_counts_where_it_was_last_read() -> None:
     assert made.compute_path(START) is not None
 
 
-def test_parameters_are_set_by_name_or_refused(caplog: pytest.LogCaptureFixture) -> None:
+def test_parameters_are_set_by_name_or_refused(caplog):
     made = planner(barriers=False)
     assert made.set_param("step_size", 0.1)
     assert made.set_param("task_space_planning_params/x_target_zone_tolerance", 0.1)
@@ -172,7 +169,7 @@ def test_parameters_are_set_by_name_or_refused(caplog: pytest.LogCaptureFixture)
     assert made.compute_path(START) is None
 
 
-def test_self_collision_checking_can_be_switched_off() -> None:
+def test_self_collision_checking_can_be_switched_off():
     made = planner(barriers=False)
     folded = np.array([0.0, 0.0, 0.0, -0.0698, 0.0, 0.0, 0.0])
     made.set_cspace_target(folded)
@@ -181,7 +178,7 @@ def test_self_collision_checking_can_be_switched_off() -> None:
     assert made.compute_path(START) is not None
 
 
-def test_settings_come_from_a_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_settings_come_from_a_file(tmp_path, caplog):
     file = tmp_path / "rrt.yaml"
     file.write_text("seed: 7\ntask_space_frame_name: panda_link7\nstep_syze: 1\n")
     with caplog.at_level(logging.WARNING):
@@ -197,7 +194,7 @@ def test_settings_come_from_a_file(tmp_path: Path, caplog: pytest.LogCaptureFixt
         PathPlanner(franka(), "arm", file)
 
 
-def test_targets_that_are_none_are_refused_and_the_one_before_stays() -> None:
+def test_targets_that_are_none_are_refused_and_the_one_before_stays():
     made = planner(barriers=False)
     made.set_cspace_target(GOAL)
     for position, orientation in (((0, 0), None), ((0, 0, np.nan), None), (None, (0, 0, 0, 0))):
@@ -210,7 +207,7 @@ def test_targets_that_are_none_are_refused_and_the_one_before_stays() -> None:
     assert (path[-1] == GOAL).all()
 
 
-def test_actions_follow_the_path_in_small_steps() -> None:
+def test_actions_follow_the_path_in_small_steps():
     made = planner()
     now = np.concatenate([START, [0.04, 0.04]])
     visualizer = PathPlannerVisualizer(made, lambda: now)

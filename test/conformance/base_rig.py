@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A base's node under test with wheels that follow it, and clients of its topics."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from pathlib import Path

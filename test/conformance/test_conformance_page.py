@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """docs/conformance.md names a test, a source and a verdict for each behavior."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import Counter

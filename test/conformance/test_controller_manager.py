@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """controller_manager of ros2_control, as its clients see it, with a user's controllers.yaml."""
 
-from __future__ import annotations
-
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -71,7 +68,7 @@ moveit_simple_controller_manager:
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def files(tmp_path_factory):
     """Parameter files as other systems have them."""
     folder = tmp_path_factory.mktemp("files")
     texts = {"controllers": CONTROLLERS, "moveit": MOVEIT}
@@ -81,7 +78,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="module")
-def arm(module_suite: Any, module_client: RosClient, files: dict[str, Path]) -> Any:
+def arm(module_suite, module_client, files):
     """The controllers of a user's file."""
     module_suite.bring_up(
         "franka", without=ALONE, backend="mock", params_file=str(files["controllers"])
@@ -227,7 +224,7 @@ def test_what_has_no_effect_is_named(files, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def spawned(arm: JointClient, module_suite: Any, module_client: RosClient) -> Any:
+def spawned(arm, module_suite, module_client):
     """A robot whose nodes wait to be configured, as controllers wait for a spawner."""
     unused = (*ALONE, "ik_service", "robot_state", "mock_sim")
     module_suite.bring_up("b:=franka", without=unused, backend="mock", autostart=False)

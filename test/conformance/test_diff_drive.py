@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Behaviors of diff_drive_controller that a client sees, over DDS."""
 
-from __future__ import annotations
-
 import math
 import time
 from types import SimpleNamespace
@@ -13,7 +11,6 @@ import pytest
 from control_msgs.srv import SetOdometry
 from controller_manager_msgs.srv import ListControllers
 from geometry_msgs.msg import TwistStamped
-from ros_client import RosClient
 from tf2_msgs.msg import TFMessage
 
 from conformance.base_rig import FREE, Rig, write_base
@@ -32,7 +29,7 @@ def expected(vx: float, wz: float) -> list[float]:
 
 
 @pytest.fixture(scope="module")
-def cell(module_suite: Any, module_client: RosClient, tmp_path_factory: Any) -> SimpleNamespace:
+def cell(module_suite, module_client, tmp_path_factory):
     """Nodes of a base with two wheels per side: usual, in open loop, and with velocities."""
     ys = {"fl": 0.2, "rl": 0.2, "fr": -0.2, "rr": -0.2}
     robot = write_base(
@@ -60,7 +57,7 @@ def cell(module_suite: Any, module_client: RosClient, tmp_path_factory: Any) -> 
 
 
 @pytest.fixture
-def rig(cell: SimpleNamespace) -> Rig:
+def rig(cell):
     """The usual node, at rest."""
     cell.usual.stop()
     return cell.usual

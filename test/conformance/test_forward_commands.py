@@ -4,18 +4,13 @@
 Three robots without physics, whose joints take positions, velocities and efforts.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
-from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
 from joint_client import ARM, HOME, SUCCEEDED, JointClient, smooth
-from ros_client import RosClient
 from std_msgs.msg import Float64MultiArray
 
 from motion_nodes.bringup.node_specs import ALONE
@@ -49,9 +44,7 @@ efforts:
 
 
 @pytest.fixture(scope="module")
-def cell(
-    module_suite: Any, module_client: RosClient, tmp_path_factory: Any
-) -> Iterator[SimpleNamespace]:
+def cell(module_suite, module_client, tmp_path_factory):
     """The robots, by what their joints take."""
     file = tmp_path_factory.mktemp("file") / "controllers.yaml"
     file.write_text(FILE)

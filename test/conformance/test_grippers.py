@@ -5,17 +5,13 @@ A hand of its own node, as a user's controllers.yaml names it, on a robot withou
 criteria of a stall on the object of the core.
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 from control_msgs.action import GripperCommand, ParallelGripperCommand
 from joint_client import ABORTED, CANCELED, FINGERS, SUCCEEDED, JointClient
-from ros_client import RosClient
 
 from motion_nodes.core.control.gripper import GripperConfig, GripperMove, GripStatus
 
@@ -26,7 +22,7 @@ PARALLEL_COMMAND = "/parallel_gripper_action_controller/gripper_cmd"
 
 
 @pytest.fixture(scope="module")
-def hand(module_suite: Any, module_client: RosClient) -> Iterator[JointClient]:
+def hand(module_suite, module_client):
     """A hand with a node of its own, with the defaults of ros2_controllers."""
     robots = ["franka", "ours:=franka", "strong:=franka"]
     module_suite.node("mock_sim", robots=robots, update_rate=100.0)
@@ -42,7 +38,7 @@ def hand(module_suite: Any, module_client: RosClient) -> Iterator[JointClient]:
 
 
 @pytest.fixture(scope="module")
-def ours(hand: JointClient, module_suite: Any, module_client: RosClient) -> Iterator[JointClient]:
+def ours(hand, module_suite, module_client):
     """A hand with the suite's defaults."""
     module_suite.node(
         "articulation_controller", namespace="ours", robot="franka", use_sim_time=True,

@@ -5,10 +5,7 @@ Four controllers, each with a robot without physics: with the suite's defaults, 
 ros2_controllers, and with the command interfaces velocity and effort.
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -29,7 +26,6 @@ from joint_client import (
     tolerances,
     trajectory,
 )
-from ros_client import RosClient
 from trajectory_msgs.msg import JointTrajectory
 
 from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory as CoreTrajectory
@@ -77,7 +73,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="module")
-def cell(module_suite: Any, module_client: RosClient) -> Iterator[SimpleNamespace]:
+def cell(module_suite, module_client):
     """The controllers, by variant."""
     robots = [f"{name}:=franka" for name in VARIANTS]
     module_suite.node("mock_sim", robots=robots, update_rate=100.0)
@@ -114,7 +110,7 @@ def scaled(arm: JointClient, factor: float) -> None:
 
 
 @pytest.fixture
-def plain(cell: SimpleNamespace) -> JointClient:
+def plain(cell):
     """The controller with the suite's defaults, at full speed."""
     arm = ready(cell.plain)
     scaled(arm, 1.0)
@@ -122,7 +118,7 @@ def plain(cell: SimpleNamespace) -> JointClient:
 
 
 @pytest.fixture
-def peer(cell: SimpleNamespace) -> JointClient:
+def peer(cell):
     """The controller with the defaults of ros2_controllers."""
     return ready(cell.peer)
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Behaviors of MoveIt's kinematics and state validity services."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Behaviors of mecanum_drive_controller and omni_wheel_drive_controller, over DDS."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from types import SimpleNamespace
@@ -15,7 +13,6 @@ from control_msgs.srv import SetOdometry
 from controller_manager_msgs.srv import ListControllers
 from geometry_msgs.msg import Twist
 from nav_msgs.msg import Odometry
-from ros_client import RosClient
 from tf2_msgs.msg import TFMessage
 
 from conformance.base_rig import FREE, Rig, twist, write_base
@@ -50,7 +47,7 @@ def circle(count: int) -> dict[str, tuple[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def cell(module_suite: Any, module_client: RosClient, tmp_path_factory: Any) -> SimpleNamespace:
+def cell(module_suite, module_client, tmp_path_factory):
     """A mecanum base, and omni bases with three, four and five wheels."""
     folder = tmp_path_factory.mktemp("robots")
     angles = {"fl": 45.0, "fr": 135.0, "rl": 135.0, "rr": 45.0}
@@ -97,7 +94,7 @@ def cell(module_suite: Any, module_client: RosClient, tmp_path_factory: Any) -> 
 
 
 @pytest.fixture(autouse=True)
-def at_rest(cell: SimpleNamespace) -> None:
+def at_rest(cell):
     for rig in cell.rigs.values():
         rig.stop()
 

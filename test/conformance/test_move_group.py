@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Behaviors of move_group's capabilities, over its actions and services."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Behaviors of Nav2's action servers, velocity smoother and simple commander, over DDS."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -31,7 +28,7 @@ from navigation_client import (
     pose_of,
     stamped,
 )
-from ros_client import LATCHED, RosClient
+from ros_client import LATCHED
 from scripted_base import ScriptedBase
 
 from conformance.base_rig import FREE, Rig
@@ -43,7 +40,7 @@ Paths, Several = ComputePathToPose.Result, ComputePathThroughPoses.Result
 
 
 @pytest.fixture(scope="module")
-def cell(module_suite: Any, module_client: RosClient) -> Iterator[SimpleNamespace]:
+def cell(module_suite, module_client):
     """A JetBot's navigator and base, and the controller of another one."""
     base = ScriptedBase()
     module_suite.node("base_navigator", robot="jetbot", odom_timeout=2.0)
@@ -58,7 +55,7 @@ def cell(module_suite: Any, module_client: RosClient) -> Iterator[SimpleNamespac
 
 
 @pytest.fixture
-def base(cell: SimpleNamespace) -> ScriptedBase:
+def base(cell):
     """The base at the origin of its odometry, standing."""
     cell.client.wait(lambda: cell.base.stands, "the base to stand")
     cell.base.stuck = False
@@ -68,7 +65,7 @@ def base(cell: SimpleNamespace) -> ScriptedBase:
 
 
 @pytest.fixture
-def navigator(cell: SimpleNamespace, base: ScriptedBase) -> NavigationClient:
+def navigator(cell, base):
     return cell.navigator
 
 

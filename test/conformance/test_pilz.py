@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Behaviors of MoveIt's Pilz industrial motion planner, over services and actions of move_group."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Behaviors of MoveIt's planning scene, over the services and topics of move_group."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -74,7 +72,7 @@ class Client:
 
 
 @pytest.fixture
-def client() -> Client:
+def client():
     return Client()
 
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Behaviors of moveit_servo, over its topics and services."""
 
-from __future__ import annotations
-
 import statistics
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Behaviors of steering_controllers_library, its controllers, and tricycle_controller, over DDS."""
 
-from __future__ import annotations
-
 import math
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +13,6 @@ from control_msgs.srv import SetOdometry
 from controller_manager_msgs.srv import ListControllers
 from geometry_msgs.msg import Twist
 from nav_msgs.msg import Odometry
-from ros_client import RosClient
 from sample_car import (
     FRONT_RADIUS,
     FRONT_TRACK,
@@ -44,7 +41,7 @@ RIGHT_FIRST = {
 
 
 @pytest.fixture(scope="module")
-def cell(module_suite: Any, module_client: RosClient, tmp_path_factory: Any) -> SimpleNamespace:
+def cell(module_suite, module_client, tmp_path_factory):
     """A car, a tricycle, a bicycle, and a tricycle that is driven at its fork."""
     folder = tmp_path_factory.mktemp("robots")
     robots = {
@@ -84,7 +81,7 @@ def cell(module_suite: Any, module_client: RosClient, tmp_path_factory: Any) -> 
 
 
 @pytest.fixture(autouse=True)
-def at_rest(cell: SimpleNamespace) -> None:
+def at_rest(cell):
     for rig in cell.rigs.values():
         rig.stop()
 

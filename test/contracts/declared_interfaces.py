@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """interfaces.yaml as objects, and the endpoints that it declares for a set of robots."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quality of service with depth, which DDS does not announce: read from nodes in process."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

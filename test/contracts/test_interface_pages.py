@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reference pages are up to date, and tables name every field."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

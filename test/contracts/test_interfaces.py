@@ -1,13 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The running suite has exactly the endpoints of interfaces.yaml."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 from contracts.declared_interfaces import KINDS, Endpoint, endpoints_of, expected, load
-from ros_client import RosClient
 
 from motion_nodes.nodes.registry import NODES
 from motion_nodes.ros.names import BASE_CONTROLLERS
@@ -16,9 +11,7 @@ ROBOTS = {"arm": "arms", "base": "differential", "omni": "holonomic", "car": "ac
 
 
 @pytest.fixture(scope="module")
-def graph(
-    module_suite: Any, module_client: RosClient, tmp_path_factory: pytest.TempPathFactory
-) -> set[Endpoint]:
+def graph(module_suite, module_client, tmp_path_factory):
     """Return all endpoints of a running suite."""
     file = tmp_path_factory.mktemp("params") / "cell.yaml"
     file.write_text(

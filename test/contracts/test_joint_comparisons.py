@@ -7,8 +7,6 @@ allowed where it is listed in ``joint_comparisons.yaml``, with the reason why bo
 turn. A new one fails here: use ``limits.turns`` or, after a review, add it.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import Counter

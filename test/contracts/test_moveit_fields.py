@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """docs/moveit_messages.md lists every field of requests and scenes; unused ones are reported."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every dataclass with settings refuses values outside of their ranges, and names the field."""
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 import importlib

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """An arm in MuJoCo under impedance control, without ROS; forces are applied at its tool."""
 
-from __future__ import annotations
-
 import mujoco
 import numpy as np
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Franka in MuJoCo that grips an object on a post with a force and lifts it, without ROS."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 

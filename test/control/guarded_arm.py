@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """An arm in MuJoCo under a guarded runner, as in the articulation controller, without ROS."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from motion_nodes.core.control.active_commands import TrajectoryRun

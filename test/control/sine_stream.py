@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Messages of a stream whose two joints follow sines."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from motion_nodes.core.control.stream_resampler import StreamSample

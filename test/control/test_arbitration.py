@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every ordered pair of inputs: the newer command gets the joints; controller switches."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arms that collide with an unknown floor, in MuJoCo with default settings."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Effort limits of references, tracking under effort control, and the residual of contacts."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

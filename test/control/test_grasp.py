@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Grippers: motions, force-controlled grasps by scripted sequences and in MuJoCo."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Impedance control: the law against pinocchio, motions in MuJoCo, and under the arbiter."""
 
-from __future__ import annotations
-
 import dataclasses
-from pathlib import Path
 
 import numpy as np
 import pinocchio
@@ -34,7 +31,7 @@ ARM = ROBOT.group("arm").joints
 
 
 @pytest.fixture(scope="module")
-def law() -> CartesianImpedance:
+def law():
     return CartesianImpedance(ROBOT)
 
 
@@ -378,14 +375,14 @@ def test_a_tool_that_was_pushed_off_a_surface_returns():
 
 
 @pytest.mark.long
-def test_an_uneven_table_is_wiped_with_the_force_that_was_asked(tmp_path: Path) -> None:
+def test_an_uneven_table_is_wiped_with_the_force_that_was_asked(tmp_path):
     plot = tmp_path / "wipe.svg"
     assert run_wipe(headless=True, port=0, output=plot) == 0
     assert plot.read_text().count("polyline") >= 6
 
 
 @pytest.mark.long
-def test_a_faster_stroke_over_the_same_bumps_is_worse() -> None:
+def test_a_faster_stroke_over_the_same_bumps_is_worse():
     """The demo's check can fail."""
     cell = WipingCell(WipingConfig(speed=0.2))
     *_, stroke = cell.wipe()
@@ -395,12 +392,12 @@ def test_a_faster_stroke_over_the_same_bumps_is_worse() -> None:
 
 
 @pytest.mark.parametrize("values", [{"force": -1.0}, {"speed": float("nan")}, {"bump": 1.0}])
-def test_numbers_out_of_range_are_refused(values: dict[str, float]) -> None:
+def test_numbers_out_of_range_are_refused(values):
     with pytest.raises(InvalidConfig):
         WipingConfig(**values)
 
 
-def test_a_plot_that_cannot_be_written_is_refused_before_the_demo(tmp_path: Path) -> None:
+def test_a_plot_that_cannot_be_written_is_refused_before_the_demo(tmp_path):
     for file in (tmp_path / "wipe.png", tmp_path / "none" / "wipe.svg"):
         with pytest.raises(InvalidConfig):
             run_wipe(headless=True, port=0, output=file)
@@ -435,7 +432,7 @@ class Arm(GuardedArm):
 
 
 @pytest.fixture
-def arm() -> Arm:
+def arm():
     made = Arm()
     made.run(0.5)
     return made

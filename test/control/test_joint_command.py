@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Joint commands and inputs of the articulation graph: accepted or rejected as a whole."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

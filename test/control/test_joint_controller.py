@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """References of the articulation controller: limits, arrival, stops, modes, reset, streams."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Drives computed by the suite, and PID: golden vectors, closed forms, bad input."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from raised_errors import about

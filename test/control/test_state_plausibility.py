@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Frozen measurements, competing publishers, and joints that are blocked."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

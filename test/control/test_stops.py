@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stops: on the path of a trajectory, of all joints within limits, and the latched state."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

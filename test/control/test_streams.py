@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stamped streams: deadlines, smooth playback of late messages, and the compiled step."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Sequence

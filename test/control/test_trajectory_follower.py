@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Following a trajectory, and the filtered actions of policies."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -176,7 +174,7 @@ def started() -> ActionFilter:
 
 
 @given(st.lists(st.floats(-7.0, 7.0), min_size=6, max_size=6), st.floats(0.0, 10.0))
-def test_actions_keep_position_and_velocity_limits(values: list[float], elapsed: float) -> None:
+def test_actions_keep_position_and_velocity_limits(values, elapsed):
     made = started()
     before = ROBOT.named_state("ready")
     sent = made.propose(values, elapsed)
@@ -191,7 +189,7 @@ def test_actions_keep_position_and_velocity_limits(values: list[float], elapsed:
 
 
 @pytest.mark.parametrize("speed", [0.3, 1.0, 2.5])
-def test_an_arm_comes_to_rest_within_the_checked_way(speed: float) -> None:
+def test_an_arm_comes_to_rest_within_the_checked_way(speed):
     """The controller's limiter follows the actions, until the last one is held."""
     made, limiter = started(), OnlineLimiter(LIMITS)
     position = ROBOT.named_state("ready").copy()
@@ -212,7 +210,7 @@ def test_an_arm_comes_to_rest_within_the_checked_way(speed: float) -> None:
     assert speed - 0.01 < furthest <= checked + 1e-3
 
 
-def test_all_joints_are_slowed_down_alike() -> None:
+def test_all_joints_are_slowed_down_alike():
     made, before = started(), ROBOT.named_state("ready")
     change = np.array([1.0, 0.5, 0.0, -0.25, 0.1, 0.0])
     sent = made.propose(before + change, 0.0)
@@ -221,7 +219,7 @@ def test_all_joints_are_slowed_down_alike() -> None:
     assert "velocity limit" in sent.changes[0]
 
 
-def test_what_it_does_not_accept() -> None:
+def test_what_it_does_not_accept():
     with pytest.raises(InvalidCommand):
         ActionFilter(LIMITS, RATE).propose(np.zeros(6), 0.0)
     made = started()
@@ -234,7 +232,7 @@ def test_what_it_does_not_accept() -> None:
 
 
 @pytest.mark.parametrize("unlimited", [("acceleration",), ("jerk",), ("acceleration", "jerk")])
-def test_robots_without_limits_of_acceleration_or_jerk(unlimited: tuple[str, ...]) -> None:
+def test_robots_without_limits_of_acceleration_or_jerk(unlimited):
     limits = replace(LIMITS, **dict.fromkeys(unlimited, np.full(6, np.inf)))
     made = ActionFilter(limits, RATE, check_step=STEP)
     made.start(ROBOT.named_state("ready"))

@@ -4,8 +4,6 @@
 The tutorials' lines are executed by test_tutorials.py, in order; those of the other pages here.
 """
 
-from __future__ import annotations
-
 import shutil
 import sys
 from concurrent.futures import ThreadPoolExecutor

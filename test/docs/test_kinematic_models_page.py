@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The snippets of docs/kinematic_models.md run, one after the other."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The notebook: its cells run in order, import only the public API, and their results hold."""
 
-from __future__ import annotations
-
 import ast
 import json
 from pathlib import Path
@@ -19,7 +17,7 @@ def code_cells(file: Path = NOTEBOOK) -> list[str]:
     return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
 
 
-def test_it_imports_the_front_door_and_numpy_alone() -> None:
+def test_it_imports_the_front_door_and_numpy_alone():
     imported = {
         name.name
         for source in code_cells()
@@ -31,13 +29,13 @@ def test_it_imports_the_front_door_and_numpy_alone() -> None:
 
 
 @pytest.mark.parametrize("file", [NOTEBOOK, RESULTS])
-def test_it_is_stored_without_outputs(file: Path) -> None:
+def test_it_is_stored_without_outputs(file):
     for cell in json.loads(file.read_text())["cells"]:
         assert not cell.get("outputs")
         assert cell.get("execution_count") is None
 
 
-def test_the_cells_run_and_the_motion_leads_around_the_wall() -> None:
+def test_the_cells_run_and_the_motion_leads_around_the_wall():
     names: dict[str, object] = {}
     *cells, picture = code_cells()
     for source in cells:
@@ -62,7 +60,7 @@ def test_the_cells_run_and_the_motion_leads_around_the_wall() -> None:
     assert svg.count(",") == len(names["tool_path"])
 
 
-def test_twenty_cells_show_their_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_twenty_cells_show_their_results(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     cells = code_cells(RESULTS)

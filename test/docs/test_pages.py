@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pages of the docs: links, formulas, walks, quoted texts, counted programs, drawn pictures."""
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 import re
@@ -175,7 +173,7 @@ def texts(svg: str) -> list[str]:
 
 
 @pytest.mark.parametrize("page", PAGES_MATHEMATICS_PICTURES, ids=lambda page: page.stem)
-def test_a_page_shows_what_is_drawn(page: Path) -> None:
+def test_a_page_shows_what_is_drawn(page):
     file = page.parent / "pictures" / f"{page.stem}.svg"
     assert f"](pictures/{file.name})" in page.read_text("utf-8")
     kept = file.read_text("utf-8")

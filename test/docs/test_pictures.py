@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pictures of the docs: presence, size, content, and the measure that compares them."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from pathlib import Path

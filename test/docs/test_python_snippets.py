@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Python of the docs runs: each page's snippets one after the other, as pasted."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

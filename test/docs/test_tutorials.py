@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tutorials, executed in order, have the results that they state."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

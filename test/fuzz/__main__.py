@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``make fuzz``: one campaign from the command line."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import random

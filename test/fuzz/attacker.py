@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sends random, mutated and damaged messages to endpoints, and waits for responses."""
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import random

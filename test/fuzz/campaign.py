@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One run of the fuzzer: brings up a suite, attacks it in phases, and reports violations."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The endpoints of a running suite, from the graph, and the messages allowed for each."""
 
-from __future__ import annotations
-
 import importlib
 from dataclasses import dataclass
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Resource usage of processes of a suite, and tracebacks in their logs."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lists of robots on the command line."""
 
-from __future__ import annotations
-
 
 def robot_words(text: str) -> list[str]:
     """Return the placements in a comma-separated list, which contain commas themselves."""

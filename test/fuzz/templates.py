@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Valid messages as clients of these robots send them, as a start for mutations."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Callable

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A short campaign of the fuzzer with a fixed seed; ``make fuzz`` runs long ones."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Values for fields of messages: plausible, extreme and impossible ones."""
 
-from __future__ import annotations
-
 import importlib
 import math
 import random

@@ -6,8 +6,6 @@ of velocities and accelerations on and off, ``ask`` prints the findings so far a
 with its standard input. :class:`WatcherProcess` is its client.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of an arm on a driver by ROS clients: all ways to command motion, and the stop."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable

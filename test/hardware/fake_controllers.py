@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fake controllers of all drivers, and the robots they are tested with."""
 
-from __future__ import annotations
-
 import math
 import shutil
 import threading

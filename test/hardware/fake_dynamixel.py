@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dynamixel servos on a pseudo terminal: answers, motion, watchdog and faults of a bus."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from hardware.serial_fake import SerialFake

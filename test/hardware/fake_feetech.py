@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Feetech servos on a pseudo terminal: answers, motion and faults of a bus."""
 
-from __future__ import annotations
-
 import math
 import time
 from dataclasses import dataclass, field

@@ -7,8 +7,6 @@ each with its time on the bus by the system's clock [s]; ``fail`` and ``mend`` c
 remove its cause. It exits at the end of its input.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

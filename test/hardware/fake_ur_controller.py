@@ -8,8 +8,6 @@ that its own delay neither counts as silence of the driver nor accumulates.
 ``python fake_ur_controller.py 127.0.0.5`` runs it at the vendor's ports, for a suite.
 """
 
-from __future__ import annotations
-
 import socket
 import struct
 import sys

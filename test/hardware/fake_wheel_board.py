@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The board of a two-wheeled base on a pseudo terminal, as the firmware of the docs."""
 
-from __future__ import annotations
-
 import math
 
 from hardware.serial_fake import SerialFake

@@ -7,8 +7,6 @@
 Integers are big-endian, floats little-endian.
 """
 
-from __future__ import annotations
-
 import math
 import select
 import socket

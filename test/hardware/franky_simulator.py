@@ -8,8 +8,6 @@ previous line: the largest change of a commanded torque in one cycle [N m], the 
 and the number of cycles without a new torque.
 """
 
-from __future__ import annotations
-
 import logging
 import sys
 import threading

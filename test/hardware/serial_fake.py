@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A device on a pseudo terminal, as the far side of a serial cable."""
 
-from __future__ import annotations
-
 import os
 import pty
 import threading

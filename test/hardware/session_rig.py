@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A driver session of a scripted arm, and the controller that streams to it."""
 
-from __future__ import annotations
-
 import numpy as np
 from hardware.scripted_driver import ScriptedDriver
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rules of every driver: alignment, limits, silence, faults, resets, recovery."""
 
-from __future__ import annotations
-
 import math
 import weakref
 
@@ -25,18 +23,18 @@ from motion_nodes.extras.hardware.robot_driver import (
 
 
 @pytest.fixture
-def rig() -> Rig:
+def rig():
     return Rig()
 
 
-def test_enabled_where_the_references_are(rig: Rig) -> None:
+def test_enabled_where_the_references_are(rig):
     rig.run(0.2)
     assert rig.session.state is SessionState.ENABLED
     assert rig.driver.enabled
     assert np.abs(rig.sent() - ROBOT.home).max() < 1e-9
 
 
-def test_not_enabled_away_from_the_references(rig: Rig) -> None:
+def test_not_enabled_away_from_the_references(rig):
     rig.offset[2] = 0.2
     rig.run(0.3)
     assert rig.session.state is SessionState.MONITORING
@@ -46,7 +44,7 @@ def test_not_enabled_away_from_the_references(rig: Rig) -> None:
 
 @pytest.mark.parametrize("jitter", [0.0, 0.4])
 @pytest.mark.parametrize("rate", [60.0, 100.0, 500.0])
-def test_follows_with_the_latency(rate: float, jitter: float) -> None:
+def test_follows_with_the_latency(rate, jitter):
     rig = Rig(rate=rate)
     rig.run(0.2)
     rig.amplitude = 0.0
@@ -65,7 +63,7 @@ def test_follows_with_the_latency(rate: float, jitter: float) -> None:
     assert np.abs(sent - expected).max() < 2e-3
 
 
-def test_limits_hold_at_the_bus_whatever_comes() -> None:
+def test_limits_hold_at_the_bus_whatever_comes():
     rig = Rig(SessionConfig(max_jump=10.0))
     rig.run(0.2)
     rng = np.random.default_rng(5)
@@ -82,7 +80,7 @@ def test_limits_hold_at_the_bus_whatever_comes() -> None:
     assert np.abs(np.diff(sent, axis=0)).max() > 0.02
 
 
-def test_silence_brakes_and_the_stream_may_go_on(rig: Rig) -> None:
+def test_silence_brakes_and_the_stream_may_go_on(rig):
     rig.run(0.2)
     rig.run(0.5, silent=True)
     assert rig.session.state is SessionState.ENABLED
@@ -92,7 +90,7 @@ def test_silence_brakes_and_the_stream_may_go_on(rig: Rig) -> None:
     assert rig.session.waiting == ""
 
 
-def test_jump_holds_until_a_reset(rig: Rig) -> None:
+def test_jump_holds_until_a_reset(rig):
     rig.run(0.2)
     rig.offset[1] = 0.5
     rig.run(0.3)
@@ -108,7 +106,7 @@ def test_jump_holds_until_a_reset(rig: Rig) -> None:
     assert rig.session.state is SessionState.ENABLED
 
 
-def test_a_late_cycle_is_no_jump() -> None:
+def test_a_late_cycle_is_no_jump():
     rig = Rig(SessionConfig(max_jump=0.01), rate=500.0)
     rig.run(math.pi)
     rig.amplitude = 0.6
@@ -137,7 +135,7 @@ def fast_motions(seconds: float) -> np.ndarray:
 
 @pytest.mark.long
 @pytest.mark.parametrize(("late", "copes"), [(0.0, True), (0.045, True), (0.12, False)])
-def test_late_cycles_delay_fast_motions_and_overshoot_none(late: float, copes: bool) -> None:
+def test_late_cycles_delay_fast_motions_and_overshoot_none(late, copes):
     rig = Rig()
     rows = fast_motions(6.0)
     begin = rig.stamp
@@ -157,7 +155,7 @@ def test_late_cycles_delay_fast_motions_and_overshoot_none(late: float, copes: b
     assert (sent >= path.min(axis=0) - 5e-3).all()
 
 
-def test_references_that_run_away_are_a_fault() -> None:
+def test_references_that_run_away_are_a_fault():
     rig = Rig(SessionConfig(speed=0.02))
     rig.run(0.2)
     rig.amplitude = 0.6
@@ -165,7 +163,7 @@ def test_references_that_run_away_are_a_fault() -> None:
     assert rig.session.state is SessionState.HOLDING
 
 
-def test_fault_of_the_robot_holds_and_can_be_reset_when_it_is_gone(rig: Rig) -> None:
+def test_fault_of_the_robot_holds_and_can_be_reset_when_it_is_gone(rig):
     rig.run(0.2)
     rig.driver.faults = ("elbow_flex: overload",)
     rig.run(0.1)
@@ -180,9 +178,7 @@ def test_fault_of_the_robot_holds_and_can_be_reset_when_it_is_gone(rig: Rig) -> 
 
 
 @pytest.mark.parametrize("kind", [DriverFault, LinkLost])
-def test_a_robot_that_cannot_be_told_to_hold_waits_for_a_reset(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch, kind: type[DriverFault]
-) -> None:
+def test_a_robot_that_cannot_be_told_to_hold_waits_for_a_reset(rig, monkeypatch, kind):
     rig.run(0.2)
 
     def garbage(*_: object) -> None:
@@ -198,7 +194,7 @@ def test_a_robot_that_cannot_be_told_to_hold_waits_for_a_reset(
     assert rig.session.state is not SessionState.ENABLED
 
 
-def test_few_failed_reads_are_tolerated(rig: Rig) -> None:
+def test_few_failed_reads_are_tolerated(rig):
     rig.run(0.2)
     rig.driver.broken = DriverFault
     rig.run(0.04)
@@ -212,7 +208,7 @@ def test_few_failed_reads_are_tolerated(rig: Rig) -> None:
     assert rig.session.reading is None
 
 
-def test_a_robot_that_does_not_follow_yet_needs_no_reset(rig: Rig) -> None:
+def test_a_robot_that_does_not_follow_yet_needs_no_reset(rig):
     rig.driver.broken = DriverFault
     rig.run(0.3)
     rig.driver.broken, rig.driver.faults = None, ("voltage",)
@@ -225,7 +221,7 @@ def test_a_robot_that_does_not_follow_yet_needs_no_reset(rig: Rig) -> None:
     assert rig.session.state is SessionState.ENABLED
 
 
-def test_lost_link_is_found_again_but_the_robot_waits_for_a_reset(rig: Rig) -> None:
+def test_lost_link_is_found_again_but_the_robot_waits_for_a_reset(rig):
     rig.run(0.2)
     rig.driver.broken = LinkLost
     rig.run(0.3)
@@ -241,7 +237,7 @@ def test_lost_link_is_found_again_but_the_robot_waits_for_a_reset(rig: Rig) -> N
     assert rig.session.state is SessionState.ENABLED
 
 
-def test_dry_run_sends_nothing() -> None:
+def test_dry_run_sends_nothing():
     rig = Rig(SessionConfig(dry_run=True))
     rig.run(0.5)
     assert rig.session.reading is not None
@@ -251,7 +247,7 @@ def test_dry_run_sends_nothing() -> None:
         rig.session.enable()
 
 
-def test_waits_for_a_request_unless_enabled_by_itself() -> None:
+def test_waits_for_a_request_unless_enabled_by_itself():
     rig = Rig(SessionConfig(auto_enable=False))
     rig.run(0.3)
     assert rig.session.state is SessionState.MONITORING
@@ -263,7 +259,7 @@ def test_waits_for_a_request_unless_enabled_by_itself() -> None:
     assert rig.session.state is SessionState.MONITORING
 
 
-def test_speed_bounds_the_velocity() -> None:
+def test_speed_bounds_the_velocity():
     rig = Rig(SessionConfig(speed=0.1, max_jump=10.0))
     rig.run(0.2)
     rig.offset[:] = 0.5
@@ -272,7 +268,7 @@ def test_speed_bounds_the_velocity() -> None:
     assert np.all(velocity <= 0.1 * ROBOT.limits.velocity * 1.001)
 
 
-def test_arm_outside_its_limits_moves_inwards_only() -> None:
+def test_arm_outside_its_limits_moves_inwards_only():
     rig = Rig(SessionConfig(max_jump=10.0, enable_tolerance=1.0))
     over = ROBOT.limits.upper[0] + 0.1
     rig.driver.position[0] = over
@@ -290,14 +286,14 @@ def test_arm_outside_its_limits_moves_inwards_only() -> None:
     ("stamp", "channel", "value"),
     [(-2000, 0, 0.0), (2000, 0, 0.0), (0, 2, 1.0)],
 )
-def test_commands_that_are_refused(rig: Rig, stamp: int, channel: int, value: float) -> None:
+def test_commands_that_are_refused(rig, stamp, channel, value):
     channels = [NONE.copy() for _ in range(3)]
     channels[channel][:] = value
     with pytest.raises(InvalidCommand):
         rig.session.command(BEGIN, BEGIN + stamp * MS, StreamSample(*channels))
 
 
-def test_wheels_are_driven_by_velocity_and_stopped_without_commands() -> None:
+def test_wheels_are_driven_by_velocity_and_stopped_without_commands():
     robot = load_robot("jetbot")
     names = robot.base_joints
     driver = ScriptedDriver(names, np.zeros(2), rate=50.0)
@@ -316,9 +312,7 @@ def test_wheels_are_driven_by_velocity_and_stopped_without_commands() -> None:
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 @pytest.mark.parametrize("channel", ["position", "velocity"])
-def test_measurements_that_are_not_finite_enable_nothing(
-    rig: Rig, channel: str, bad: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_measurements_that_are_not_finite_enable_nothing(rig, channel, bad, monkeypatch):
     def read() -> RobotReading:
         channels = {"position": ROBOT.home.copy(), "velocity": np.zeros(N)}
         channels[channel][2] = bad
@@ -331,12 +325,12 @@ def test_measurements_that_are_not_finite_enable_nothing(
     assert not rig.driver.enabled
 
 
-def test_measurements_of_another_length_are_a_fault() -> None:
+def test_measurements_of_another_length_are_a_fault():
     with pytest.raises(DriverFault, match="shape"):
         RobotReading(np.zeros(6), np.zeros(5), np.zeros(6))
 
 
-def test_a_reset_without_a_fault_does_not_disturb_the_motion(rig: Rig) -> None:
+def test_a_reset_without_a_fault_does_not_disturb_the_motion(rig):
     rig.run(np.pi)
     rig.amplitude = 0.3
     rig.run(0.5)
@@ -348,7 +342,7 @@ def test_a_reset_without_a_fault_does_not_disturb_the_motion(rig: Rig) -> None:
     assert rig.driver.cleared == 0
 
 
-def test_an_arm_that_was_moved_while_disabled_is_enabled_there(rig: Rig) -> None:
+def test_an_arm_that_was_moved_while_disabled_is_enabled_there(rig):
     rig.run(0.3)
     rig.session.disable()
     rig.run(0.1)
@@ -360,7 +354,7 @@ def test_an_arm_that_was_moved_while_disabled_is_enabled_there(rig: Rig) -> None
     assert (rig.session.state, rig.session.fault) == (SessionState.ENABLED, "")
 
 
-def test_a_dry_run_is_reset_without_touching_the_robot() -> None:
+def test_a_dry_run_is_reset_without_touching_the_robot():
     rig = Rig(SessionConfig(dry_run=True))
     rig.run(0.1)
     rig.session.reset()
@@ -370,9 +364,7 @@ def test_a_dry_run_is_reset_without_touching_the_robot() -> None:
 
 
 @pytest.mark.parametrize("kind", [DriverFault, LinkLost])
-def test_a_robot_that_cannot_be_disabled_does_not_follow(
-    rig: Rig, kind: type[DriverFault], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_robot_that_cannot_be_disabled_does_not_follow(rig, kind, monkeypatch):
     rig.run(0.2)
 
     def refuse() -> None:
@@ -387,9 +379,7 @@ def test_a_robot_that_cannot_be_disabled_does_not_follow(
     assert rig.session.state is not SessionState.ENABLED
 
 
-def test_drives_are_released_at_the_end_even_if_holding_fails(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_drives_are_released_at_the_end_even_if_holding_fails(rig, monkeypatch):
     rig.run(0.2)
 
     def fail() -> None:
@@ -401,7 +391,7 @@ def test_drives_are_released_at_the_end_even_if_holding_fails(
     assert not rig.driver.connected
 
 
-def test_a_closed_session_has_no_state_of_the_robot(rig: Rig) -> None:
+def test_a_closed_session_has_no_state_of_the_robot(rig):
     rig.run(0.2)
     rig.session.close()
     assert rig.session.reading is None
@@ -410,7 +400,7 @@ def test_a_closed_session_has_no_state_of_the_robot(rig: Rig) -> None:
     assert rig.session.reading is None
 
 
-def test_efforts_are_fed_forward_while_the_references_are_followed() -> None:
+def test_efforts_are_fed_forward_while_the_references_are_followed():
     rig = Rig()
     rig.driver.modes = frozenset({"position", "velocity", "effort"})
     load = np.full(N, 0.7)
@@ -423,7 +413,7 @@ def test_efforts_are_fed_forward_while_the_references_are_followed() -> None:
     assert np.isnan(rig.driver.sent[-1].effort).all()
 
 
-def test_references_are_not_kept_without_a_robot(rig: Rig) -> None:
+def test_references_are_not_kept_without_a_robot(rig):
     rig.driver.broken = LinkLost
     kept = []
     for _ in range(500):
@@ -436,7 +426,7 @@ def test_references_are_not_kept_without_a_robot(rig: Rig) -> None:
     assert sum(ref() is not None for ref in kept) < 100
 
 
-def test_references_from_before_a_lost_link_are_not_followed(rig: Rig) -> None:
+def test_references_from_before_a_lost_link_are_not_followed(rig):
     rig.run(0.3)
     rig.driver.broken = LinkLost
     rig.run(0.3)
@@ -449,7 +439,7 @@ def test_references_from_before_a_lost_link_are_not_followed(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("hours", [-1, 1])
-def test_a_clock_that_is_set_brakes_until_new_references(rig: Rig, hours: int) -> None:
+def test_a_clock_that_is_set_brakes_until_new_references(rig, hours):
     rig.run(0.3)
     rig.now += hours * 3_600_000 * MS
     rig.session.clock_jumped()
@@ -460,7 +450,7 @@ def test_a_clock_that_is_set_brakes_until_new_references(rig: Rig, hours: int) -
     assert (rig.session.waiting, rig.session.fault) == ("", "")
 
 
-def test_a_clock_that_is_set_back_does_not_delay_the_connection() -> None:
+def test_a_clock_that_is_set_back_does_not_delay_the_connection():
     rig = Rig()
     rig.driver.broken = LinkLost
     rig.run(0.1)
@@ -471,15 +461,13 @@ def test_a_clock_that_is_set_back_does_not_delay_the_connection() -> None:
     assert rig.session.state is SessionState.MONITORING
 
 
-def test_efforts_alone_are_refused_by_every_driver(rig: Rig) -> None:
+def test_efforts_alone_are_refused_by_every_driver(rig):
     rig.driver.modes = frozenset({"position", "effort"})
     with pytest.raises(InvalidCommand, match="effort"):
         rig.session.command(rig.now, rig.now, StreamSample(NONE, NONE, np.ones(N)))
 
 
-def test_one_damaged_answer_does_not_end_the_display_of_motions(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_one_damaged_answer_does_not_end_the_display_of_motions(monkeypatch):
     driver = ScriptedDriver(ROBOT.joint_names, ROBOT.home)
     lines: list[str] = []
     moved = ROBOT.home.copy()

@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Packets and driver of Dynamixel servos, against servos on a pseudo terminal."""
 
-from __future__ import annotations
-
 import math
 import time
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -43,7 +40,7 @@ NONE = np.full(N, np.nan)
 
 
 @pytest.fixture
-def bus() -> Iterator[FakeDynamixelBus]:
+def bus():
     fake = FakeDynamixelBus({number: FakeDynamixel() for number in IDS.values()})
     fake.servos[16].position = 1000.0
     yield fake
@@ -56,7 +53,7 @@ def driver_of(bus: FakeDynamixelBus, **changes: object) -> DynamixelDriver:
 
 
 @pytest.fixture
-def driver(bus: FakeDynamixelBus) -> Iterator[DynamixelDriver]:
+def driver(bus):
     made = driver_of(bus)
     yield made
     made.close()
@@ -66,7 +63,7 @@ def positions(value: float) -> StreamSample:
     return StreamSample(np.full(N, value), np.zeros(N), NONE)
 
 
-def test_packets_of_the_manual() -> None:
+def test_packets_of_the_manual():
     # A ping of servo 1, its answer, and a read of its position, as printed in the e-Manual.
     assert dynamixel_packets.ping(1) == bytes.fromhex("fffffd0001030001194e")
     buffer = bytearray(bytes.fromhex("fffffd000107005500060426655d"))
@@ -76,7 +73,7 @@ def test_packets_of_the_manual() -> None:
 
 @pytest.mark.long
 @given(st.binary(max_size=60))
-def test_crc_is_that_of_its_definition(data: bytes) -> None:
+def test_crc_is_that_of_its_definition(data):
     assert dynamixel_packets.crc16(data) == crc(data)
 
 
@@ -85,9 +82,7 @@ def test_crc_is_that_of_its_definition(data: bytes) -> None:
     st.integers(0, 252),
     st.lists(st.sampled_from([0xFF, 0xFD, 0x00, 0x55]), max_size=40),
 )
-def test_answers_are_found_behind_garbage_whatever_they_contain(
-    garbage: bytes, servo: int, data: list[int]
-) -> None:
+def test_answers_are_found_behind_garbage_whatever_they_contain(garbage, servo, data):
     clean = garbage.replace(b"\xff", b"\xfe")
     buffer = bytearray(clean + closed(servo, b"\x55\x00" + bytes(data)))
     assert dynamixel_packets.take_status(buffer) == (servo, 0, bytes(data))
@@ -98,7 +93,7 @@ def test_answers_are_found_behind_garbage_whatever_they_contain(
 
 
 @given(st.lists(st.sampled_from([0xFF, 0xFD, 0x00, 0x55, 0x07]), max_size=80))
-def test_no_bytes_break_the_reader(data: list[int]) -> None:
+def test_no_bytes_break_the_reader(data):
     buffer = bytearray(data)
     for _ in range(len(data) + 1):
         try:
@@ -109,7 +104,7 @@ def test_no_bytes_break_the_reader(data: list[int]) -> None:
     assert len(buffer) <= dynamixel_packets.MAX_LENGTH + 7
 
 
-def test_reads_what_servos_have(bus: FakeDynamixelBus, driver: DynamixelDriver) -> None:
+def test_reads_what_servos_have(bus, driver):
     driver.connect()
     quarter = 1024.0
     bus.servos[11].position = bus.servos[12].position = 2048 + quarter
@@ -123,9 +118,7 @@ def test_reads_what_servos_have(bus: FakeDynamixelBus, driver: DynamixelDriver) 
     assert not reading.faults
 
 
-def test_torque_comes_with_the_measured_goal(
-    bus: FakeDynamixelBus, driver: DynamixelDriver
-) -> None:
+def test_torque_comes_with_the_measured_goal(bus, driver):
     driver.connect()
     before = [servo.position for servo in bus.servos.values()]
     driver.enable(driver.read().position)
@@ -136,9 +129,7 @@ def test_torque_comes_with_the_measured_goal(
         assert servo.watchdog == 10
 
 
-def test_servos_follow_and_goals_stay_within_their_limits(
-    bus: FakeDynamixelBus, driver: DynamixelDriver
-) -> None:
+def test_servos_follow_and_goals_stay_within_their_limits(bus, driver):
     for servo in bus.servos.values():
         servo.low, servo.high = 900, 3100
     driver.connect()
@@ -152,7 +143,7 @@ def test_servos_follow_and_goals_stay_within_their_limits(
     assert [servo.goal for servo in bus.servos.values()] == [3100, 900, 3100, 3100, 3100, 3100]
 
 
-def test_session_moves_the_servos(bus: FakeDynamixelBus, driver: DynamixelDriver) -> None:
+def test_session_moves_the_servos(bus, driver):
     config = SessionConfig(command_timeout=2.0, max_jump=1.0)
     session = DriverSession(driver, ROBOT.limits, config)
     now, t, end = time.monotonic_ns(), 0.0, time.monotonic() + 60.0
@@ -170,9 +161,7 @@ def test_session_moves_the_servos(bus: FakeDynamixelBus, driver: DynamixelDriver
 
 
 @pytest.mark.parametrize("again", ["enable", "write"])
-def test_silence_stops_the_servos_and_the_next_goals_move_them(
-    bus: FakeDynamixelBus, driver: DynamixelDriver, again: str
-) -> None:
+def test_silence_stops_the_servos_and_the_next_goals_move_them(bus, driver, again):
     driver.connect()
     driver.enable(driver.read().position)
     end = time.monotonic() + 60.0
@@ -187,7 +176,7 @@ def test_silence_stops_the_servos_and_the_next_goals_move_them(
     assert bus.servos[11].goal == round(2048 + 0.1 * 4096 / (2 * math.pi))
 
 
-def test_damaged_answers_and_garbage_pass(bus: FakeDynamixelBus, driver: DynamixelDriver) -> None:
+def test_damaged_answers_and_garbage_pass(bus, driver):
     driver.connect()
     bus.damage = 1
     with pytest.raises(DriverFault):
@@ -196,22 +185,20 @@ def test_damaged_answers_and_garbage_pass(bus: FakeDynamixelBus, driver: Dynamix
     driver.read()
 
 
-def test_adapters_that_echo(bus: FakeDynamixelBus, driver: DynamixelDriver) -> None:
+def test_adapters_that_echo(bus, driver):
     bus.echo = True
     driver.connect()
     driver.enable(driver.read().position)
     assert driver.read().position == pytest.approx(np.zeros(N), abs=1e-9)
 
 
-def test_silent_servo_is_named(bus: FakeDynamixelBus) -> None:
+def test_silent_servo_is_named(bus):
     bus.servos[14].silent = True
     with pytest.raises(DriverFault, match="wrist_flex"):
         driver_of(bus, reply_timeout=0.05).connect()
 
 
-def test_no_torque_outside_the_position_limits(
-    bus: FakeDynamixelBus, driver: DynamixelDriver
-) -> None:
+def test_no_torque_outside_the_position_limits(bus, driver):
     # The servo would move to its limit at full speed.
     servo = bus.servos[13]
     servo.low, servo.high = 1000, 3000
@@ -225,7 +212,7 @@ def test_no_torque_outside_the_position_limits(
     assert servo.torque
 
 
-def test_without_a_watchdog_only_goals_are_written(bus: FakeDynamixelBus) -> None:
+def test_without_a_watchdog_only_goals_are_written(bus):
     driver = driver_of(bus, watchdog=0.0)
     driver.connect()
     driver.enable(driver.read().position)
@@ -238,22 +225,20 @@ def test_without_a_watchdog_only_goals_are_written(bus: FakeDynamixelBus) -> Non
     driver.close()
 
 
-def test_other_operating_modes_are_refused(bus: FakeDynamixelBus, driver: DynamixelDriver) -> None:
+def test_other_operating_modes_are_refused(bus, driver):
     bus.servos[12].mode = 1
     with pytest.raises(DriverFault, match="shoulder_lift"):
         driver.connect()
 
 
-def test_unplugged_cable_is_a_lost_link(bus: FakeDynamixelBus, driver: DynamixelDriver) -> None:
+def test_unplugged_cable_is_a_lost_link(bus, driver):
     driver.connect()
     bus.unplug()
     with pytest.raises(LinkLost):
         driver.read()
 
 
-def test_overload_is_reported_with_its_joint_and_left_by_a_restart(
-    bus: FakeDynamixelBus, driver: DynamixelDriver
-) -> None:
+def test_overload_is_reported_with_its_joint_and_left_by_a_restart(bus, driver):
     driver.connect()
     bus.servos[13].hardware_error = 0x20
     assert driver.read().faults == ("elbow_flex: overload",)
@@ -264,7 +249,7 @@ def test_overload_is_reported_with_its_joint_and_left_by_a_restart(
     assert [servo.restarts for servo in bus.servos.values()] == [0, 0, 1, 0, 0, 0]
 
 
-def test_check_finds_a_working_arm(bus: FakeDynamixelBus) -> None:
+def test_check_finds_a_working_arm(bus):
     driver = driver_of(bus, rate=5.0)
     assert {r.what for r in check_robot(driver, ROBOT.limits) if not r.ok} <= {"bus"}
     driver.close()
@@ -284,13 +269,13 @@ def test_check_finds_a_working_arm(bus: FakeDynamixelBus) -> None:
         ({"watchdog": 9.0}, InvalidDescription),
     ],
 )
-def test_unusable_settings(changes: dict[str, object], kind: type[Exception]) -> None:
+def test_unusable_settings(changes, kind):
     with pytest.raises(kind):
         DynamixelDriver.create(ROBOT, DriverOptions(settings=SETTINGS | changes))
     assert "dynamixel" in available_drivers()
 
 
-def test_open_manipulator_x_has_its_servos() -> None:
+def test_open_manipulator_x_has_its_servos():
     robot = load_robot("open_manipulator_x")
     fake = FakeDynamixelBus({number: FakeDynamixel() for number in range(11, 16)})
     driver = make_driver(robot, device=fake.device)

@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The driver of docs/extending.md: found by its entry point, and moved by a session."""
 
-from __future__ import annotations
-
 import re
 import socketserver
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -34,7 +31,7 @@ class _Servos(socketserver.StreamRequestHandler):
 
 
 @pytest.fixture
-def device() -> Iterator[str]:
+def device():
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Servos) as server:
         server.daemon_threads = True
         server.positions = [str(q) for q in ROBOT.home]  # type: ignore[attr-defined]
@@ -54,7 +51,7 @@ def install(folder: Path, target: str) -> None:
     (info / "entry_points.txt").write_text(f"[motion_nodes.drivers]\nlines = {target}\n")
 
 
-def test_driver_of_the_page(device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_driver_of_the_page(device, tmp_path, monkeypatch):
     install(tmp_path, "line_driver_of_the_page:LineDriver")
     monkeypatch.syspath_prepend(str(tmp_path))
     assert "lines" in available_drivers()
@@ -75,9 +72,7 @@ def test_driver_of_the_page(device: str, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("target", ["no_such_module:X", "json:loads", "json:no_such_driver"])
-def test_entry_points_that_are_no_drivers(
-    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_entry_points_that_are_no_drivers(target, tmp_path, monkeypatch):
     install(tmp_path, target)
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(InvalidConfig):

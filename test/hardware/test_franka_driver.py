@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The driver of Franka arms against a fake of franky's Python interface."""
 
-from __future__ import annotations
-
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import numpy as np
@@ -50,7 +48,7 @@ OPEN = [0.04, 0.04]
 
 
 @pytest.fixture
-def franky(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeFranky]:
+def franky(monkeypatch):
     fake = FakeFranky()
     monkeypatch.setattr(arm_module, "ARM_PORT", fake.port)
     monkeypatch.setattr(arm_module, "ArmReader", lambda *parts: ArmReader(*parts[:2], 5e-4))
@@ -59,7 +57,7 @@ def franky(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeFranky]:
 
 
 @pytest.fixture
-def driver(franky: FakeFranky) -> Iterator[FrankaDriver]:
+def driver(franky):
     made = FrankaDriver(ROBOT, "127.0.0.1", SETTINGS, franky)
     yield made
     made.close()
@@ -96,7 +94,7 @@ class Rig:
 # ---- messages and settings
 
 
-def test_errors_in_libfrankas_words_with_what_to_do() -> None:
+def test_errors_in_libfrankas_words_with_what_to_do():
     text = 'libfranka: Move command aborted: motion aborted by reflex! ["joint_reflex"]\nlast 0.9'
     assert errors_in(text) == ("joint_reflex",)
     assert "joint_reflex: a joint met an external torque" in control_fault(text)
@@ -106,7 +104,7 @@ def test_errors_in_libfrankas_words_with_what_to_do() -> None:
     assert "new_error: remove the cause" in control_fault('["new_error"]')
 
 
-def test_joints_are_the_seven_of_the_arm_and_the_two_of_the_hand(franky: FakeFranky) -> None:
+def test_joints_are_the_seven_of_the_arm_and_the_two_of_the_hand(franky):
     assert "franka" in available_drivers()
     made = FrankaDriver(ROBOT, "h", SETTINGS, franky)
     assert made.joint_names == ROBOT.groups["arm"].joints + ROBOT.groups["gripper"].joints
@@ -120,7 +118,7 @@ def test_joints_are_the_seven_of_the_arm_and_the_two_of_the_hand(franky: FakeFra
         FrankaSettings(stiffness=(-1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0))
 
 
-def test_without_franky_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_franky_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "franky", None)
     with pytest.raises(InvalidConfig, match=r"motion-nodes\[franka\]"):
         make_driver(ROBOT, "franka", device="192.0.2.1")
@@ -129,7 +127,7 @@ def test_without_franky_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatc
 # ---- connecting
 
 
-def test_reasons_why_it_does_not_connect(driver: FrankaDriver, franky: FakeFranky) -> None:
+def test_reasons_why_it_does_not_connect(driver, franky):
     franky.refuses = VersionError("libfranka: Incompatible library version (server version: 5)")
     with pytest.raises(DriverFault, match="server version: 5"):
         driver.connect()
@@ -146,7 +144,7 @@ def test_reasons_why_it_does_not_connect(driver: FrankaDriver, franky: FakeFrank
         driver.connect()
 
 
-def test_check_reports_mode_kernel_and_hand(driver: FrankaDriver, franky: FakeFranky) -> None:
+def test_check_reports_mode_kernel_and_hand(driver, franky):
     franky.mode = "UserStopped"
     results = {result.what: result for result in check_robot(driver, ROBOT.limits)}
     assert not results["robot mode"].ok
@@ -158,9 +156,7 @@ def test_check_reports_mode_kernel_and_hand(driver: FrankaDriver, franky: FakeFr
 # ---- motion
 
 
-def test_it_follows_from_where_it_stands_and_closes_gently(
-    driver: FrankaDriver, franky: FakeFranky
-) -> None:
+def test_it_follows_from_where_it_stands_and_closes_gently(driver, franky):
     rig = Rig(driver)
     rig.enable()
     assert franky.motion is not None
@@ -178,7 +174,7 @@ def test_it_follows_from_where_it_stands_and_closes_gently(
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["steps", "nan", "gaps"])
-def test_no_stream_makes_a_step(driver: FrankaDriver, franky: FakeFranky, kind: str) -> None:
+def test_no_stream_makes_a_step(driver, franky, kind):
     rig = Rig(driver)
     rig.enable()
     assert franky.motion is not None
@@ -202,7 +198,7 @@ def test_no_stream_makes_a_step(driver: FrankaDriver, franky: FakeFranky, kind: 
     assert (np.abs(np.diff(qd, axis=0)) <= 0.0041 * limits.acceleration + 1e-3).all()
 
 
-def test_a_jump_holds_the_arm_until_a_reset(driver: FrankaDriver, franky: FakeFranky) -> None:
+def test_a_jump_holds_the_arm_until_a_reset(driver, franky):
     rig = Rig(driver)
     rig.enable()
     far = rig.q.copy()
@@ -216,9 +212,7 @@ def test_a_jump_holds_the_arm_until_a_reset(driver: FrankaDriver, franky: FakeFr
     rig.enable()
 
 
-def test_torques_stay_within_the_effort_limits_when_the_arm_is_blocked(
-    driver: FrankaDriver, franky: FakeFranky
-) -> None:
+def test_torques_stay_within_the_effort_limits_when_the_arm_is_blocked(driver, franky):
     rig = Rig(driver)
     rig.enable()
     assert franky.motion is not None
@@ -234,7 +228,7 @@ def test_torques_stay_within_the_effort_limits_when_the_arm_is_blocked(
     assert pushed[4] * stiffness[4] == pytest.approx(0.7 * effort[4])
 
 
-def test_position_errors_shift_the_target(driver: FrankaDriver, franky: FakeFranky) -> None:
+def test_position_errors_shift_the_target(driver, franky):
     rig = Rig(driver)
     rig.enable()
     assert franky.motion is not None
@@ -251,9 +245,7 @@ def test_position_errors_shift_the_target(driver: FrankaDriver, franky: FakeFran
 # ---- faults
 
 
-def test_a_reflex_ends_the_motion_until_a_reset_recovers(
-    driver: FrankaDriver, franky: FakeFranky
-) -> None:
+def test_a_reflex_ends_the_motion_until_a_reset_recovers(driver, franky):
     rig = Rig(driver)
     rig.enable()
     franky.reflex("joint_reflex")
@@ -273,9 +265,7 @@ def test_a_reflex_ends_the_motion_until_a_reset_recovers(
     assert franky.recoveries == 1
 
 
-def test_a_recovery_that_fails_needs_another_reset(
-    driver: FrankaDriver, franky: FakeFranky
-) -> None:
+def test_a_recovery_that_fails_needs_another_reset(driver, franky):
     rig = Rig(driver)
     rig.enable()
     franky.reflex("joint_position_limits_violation")
@@ -293,7 +283,7 @@ def test_a_recovery_that_fails_needs_another_reset(
     rig.enable()
 
 
-def test_the_emergency_stop_is_waited_for(driver: FrankaDriver, franky: FakeFranky) -> None:
+def test_the_emergency_stop_is_waited_for(driver, franky):
     rig = Rig(driver)
     franky.mode = "UserStopped"
     rig.until(lambda: "release the emergency stop" in rig.session.waiting, "the words")
@@ -304,7 +294,7 @@ def test_the_emergency_stop_is_waited_for(driver: FrankaDriver, franky: FakeFran
     rig.until(lambda: "User Stop pressed" in rig.session.fault, "the fault")
 
 
-def test_a_lost_link_needs_a_reset(driver: FrankaDriver, franky: FakeFranky) -> None:
+def test_a_lost_link_needs_a_reset(driver, franky):
     rig = Rig(driver)
     rig.enable()
     franky.dead, franky.motion = True, None
@@ -319,7 +309,7 @@ def test_a_lost_link_needs_a_reset(driver: FrankaDriver, franky: FakeFranky) -> 
     rig.enable()
 
 
-def test_a_state_that_does_not_change_is_a_lost_link(franky: FakeFranky) -> None:
+def test_a_state_that_does_not_change_is_a_lost_link(franky):
     settings = FrankaSettings(link_timeout=0.05)
     driver = FrankaDriver(ROBOT, "127.0.0.1", settings, franky)
     driver.connect()
@@ -336,7 +326,7 @@ def test_a_state_that_does_not_change_is_a_lost_link(franky: FakeFranky) -> None
     driver.close()
 
 
-def test_references_that_are_not_finite_are_refused(driver: FrankaDriver) -> None:
+def test_references_that_are_not_finite_are_refused(driver):
     driver.connect()
     with pytest.raises(DriverFault):
         driver.write(StreamSample(NONE, np.zeros(9), NONE))
@@ -345,7 +335,7 @@ def test_references_that_are_not_finite_are_refused(driver: FrankaDriver) -> Non
 # ---- hand
 
 
-def test_the_hand_moves_when_its_command_rests(driver: FrankaDriver, franky: FakeFranky) -> None:
+def test_the_hand_moves_when_its_command_rests(driver, franky):
     rig = Rig(driver)
     rig.enable()
     franky.object_width = 0.03
@@ -366,9 +356,7 @@ def test_the_hand_moves_when_its_command_rests(driver: FrankaDriver, franky: Fak
     assert franky.hand_motions[1] == ("move", pytest.approx(0.08, abs=1e-4))
 
 
-def test_a_hand_under_way_is_stopped_at_a_fault_and_stays(
-    driver: FrankaDriver, franky: FakeFranky
-) -> None:
+def test_a_hand_under_way_is_stopped_at_a_fault_and_stays(driver, franky):
     rig = Rig(driver)
     rig.enable()
     franky.hand_gate.clear()
@@ -393,9 +381,7 @@ def test_a_hand_under_way_is_stopped_at_a_fault_and_stays(
     rig.until(lambda: len(franky.hand_motions) == 2, "the hand closes again")
 
 
-def test_a_hand_under_way_turns_when_its_command_rests_elsewhere(
-    driver: FrankaDriver, franky: FakeFranky
-) -> None:
+def test_a_hand_under_way_turns_when_its_command_rests_elsewhere(driver, franky):
     rig = Rig(driver)
     rig.enable()
     franky.hand_gate.clear()
@@ -407,9 +393,7 @@ def test_a_hand_under_way_turns_when_its_command_rests_elsewhere(
     assert franky.hand_motions[1][1] == pytest.approx(0.06, abs=1e-4)
 
 
-def test_a_hand_that_does_not_answer_is_a_fault(
-    driver: FrankaDriver, franky: FakeFranky, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hand_that_does_not_answer_is_a_fault(driver, franky, monkeypatch):
     rig = Rig(driver)
     rig.enable()
     franky.hand_dead = True
@@ -418,9 +402,7 @@ def test_a_hand_that_does_not_answer_is_a_fault(
     assert rig.session.state is SessionState.HOLDING
 
 
-def test_a_reset_connects_a_lost_hand_again(
-    driver: FrankaDriver, franky: FakeFranky, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reset_connects_a_lost_hand_again(driver, franky, monkeypatch):
     rig = Rig(driver)
     rig.enable()
     monkeypatch.setattr("motion_nodes.extras.hardware.franka.READ_TIMEOUT", 0.2)
@@ -433,7 +415,7 @@ def test_a_reset_connects_a_lost_hand_again(
     rig.until(lambda: rig.session.reading.position[7] == pytest.approx(0.025), "its width")
 
 
-def test_a_thread_blocked_by_the_hand_has_no_effect_after_a_new_connection() -> None:
+def test_a_thread_blocked_by_the_hand_has_no_effect_after_a_new_connection():
     gate, blocked = threading.Event(), threading.Event()
 
     class First:

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The driver of Franka arms with franky and a simulated FR3 that speaks libfranka's protocol."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -74,7 +72,7 @@ class Simulator:
 
 
 @pytest.fixture
-def simulator() -> Iterator[Simulator]:
+def simulator():
     made = Simulator()
     yield made
     made.close()
@@ -130,7 +128,7 @@ def disturb(rig: Rig) -> None:
 
 
 @pytest.fixture
-def rig(simulator: Simulator, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
+def rig(simulator, monkeypatch):
     settings = franka_arm.FrankaSettings(link_timeout=1.0)
     driver = FrankaDriver(ROBOT, simulator.host, settings, franky)
     made = Rig(driver)
@@ -138,7 +136,7 @@ def rig(simulator: Simulator, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
     made.session.close()
 
 
-def test_nothing_that_is_streamed_steps_the_torques(rig: Rig, simulator: Simulator) -> None:
+def test_nothing_that_is_streamed_steps_the_torques(rig, simulator):
     try:
         rig.run(lambda: rig.session.state is SessionState.ENABLED, "enabled")
         rig.for_cycles(100)
@@ -158,7 +156,7 @@ def test_nothing_that_is_streamed_steps_the_torques(rig: Rig, simulator: Simulat
     assert "check cable" in rig.session.fault
 
 
-def test_check_finds_arm_and_hand(simulator: Simulator) -> None:
+def test_check_finds_arm_and_hand(simulator):
     settings = franka_arm.FrankaSettings(link_timeout=5.0)
     driver = FrankaDriver(ROBOT, simulator.host, settings, franky)
     results = {result.what: result for result in check_robot(driver, ROBOT.limits)}

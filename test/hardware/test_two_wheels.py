@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two-wheeled bases on a board, and answers that are read late."""
 
-from __future__ import annotations
-
 import math
 import os
 import time
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -31,14 +28,14 @@ PATIENT = WHEELS | {"reply_timeout": 1.0}
 
 
 @pytest.fixture
-def board() -> Iterator[FakeWheelBoard]:
+def board():
     fake = FakeWheelBoard()
     yield fake
     fake.close()
 
 
 @pytest.fixture
-def driver(board: FakeWheelBoard) -> Iterator[TwoWheelsDriver]:
+def driver(board):
     options = DriverOptions(device=board.device, settings=PATIENT)
     made = TwoWheelsDriver.create(load_robot("jetbot"), options)
     made.connect()
@@ -52,7 +49,7 @@ def speeds(left: float, right: float) -> StreamSample:
 
 
 @given(st.lists(st.integers(-(2**31), 2**31), min_size=5, max_size=5))
-def test_states_round_trip(numbers: list[int]) -> None:
+def test_states_round_trip(numbers):
     buffer = bytearray(line("S " + " ".join(map(str, numbers))))
     found = take_line(buffer)
     assert found is not None
@@ -61,7 +58,7 @@ def test_states_round_trip(numbers: list[int]) -> None:
 
 
 @given(st.binary(max_size=120))
-def test_no_line_breaks_the_reader(data: bytes) -> None:
+def test_no_line_breaks_the_reader(data):
     buffer = bytearray(data)
     while (found := take_line(buffer)) is not None:
         try:
@@ -71,7 +68,7 @@ def test_no_line_breaks_the_reader(data: bytes) -> None:
     assert len(buffer) <= 100
 
 
-def test_wheels_turn_and_are_measured(board: FakeWheelBoard, driver: TwoWheelsDriver) -> None:
+def test_wheels_turn_and_are_measured(board, driver):
     driver.enable(driver.read().position)
     begin = time.monotonic()
     while time.monotonic() - begin < 0.4:
@@ -83,7 +80,7 @@ def test_wheels_turn_and_are_measured(board: FakeWheelBoard, driver: TwoWheelsDr
     assert not reading.faults
 
 
-def test_motors_are_enabled_at_rest(board: FakeWheelBoard, driver: TwoWheelsDriver) -> None:
+def test_motors_are_enabled_at_rest(board, driver):
     # The board keeps the last velocity until its watchdog acts.
     driver.enable(driver.read().position)
     driver.write(speeds(20.0, 20.0))
@@ -92,9 +89,7 @@ def test_motors_are_enabled_at_rest(board: FakeWheelBoard, driver: TwoWheelsDriv
     assert driver.read().velocity == pytest.approx([0.0, 0.0])
 
 
-def test_a_fault_brakes_the_wheels_without_a_step_and_the_end_stops_them(
-    board: FakeWheelBoard, driver: TwoWheelsDriver
-) -> None:
+def test_a_fault_brakes_the_wheels_without_a_step_and_the_end_stops_them(board, driver):
     robot = load_robot("jetbot")
     session = DriverSession(driver, robot.limits)
     now = 10**9
@@ -125,9 +120,7 @@ def test_a_fault_brakes_the_wheels_without_a_step_and_the_end_stops_them(
     assert board.commands[-1] == 0.0
 
 
-def test_a_lost_link_ends_the_connection_at_once(
-    driver: TwoWheelsDriver, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lost_link_ends_the_connection_at_once(driver, monkeypatch):
     tried = []
 
     def write(*_: object) -> None:
@@ -141,16 +134,16 @@ def test_a_lost_link_ends_the_connection_at_once(
 
 
 @pytest.mark.parametrize("text", ["S " + "9" * 400 + " 0 0 0 0", "S 1 2 3 4 5" + " " * 100])
-def test_lines_that_are_too_long(text: str) -> None:
+def test_lines_that_are_too_long(text):
     with pytest.raises(DriverFault):
         state_in(line(text).strip(b"\n"))
 
 
-def test_watchdog_of_the_board_is_checked(board: FakeWheelBoard, driver: TwoWheelsDriver) -> None:
+def test_watchdog_of_the_board_is_checked(board, driver):
     assert [result.ok for result in driver.check()] == [True]
 
 
-def test_faults_of_the_board(board: FakeWheelBoard, driver: TwoWheelsDriver) -> None:
+def test_faults_of_the_board(board, driver):
     board.flags |= 4
     assert driver.read().faults == ("the battery is low",)
     board.damaged = True
@@ -158,7 +151,7 @@ def test_faults_of_the_board(board: FakeWheelBoard, driver: TwoWheelsDriver) -> 
         driver.read()
 
 
-def test_unplugged_board_is_a_lost_link(board: FakeWheelBoard, driver: TwoWheelsDriver) -> None:
+def test_unplugged_board_is_a_lost_link(board, driver):
     board.close()
     with pytest.raises(LinkLost):
         driver.read()
@@ -174,7 +167,7 @@ def test_unplugged_board_is_a_lost_link(board: FakeWheelBoard, driver: TwoWheels
         ({"rate": 1e9}, InvalidDescription),
     ],
 )
-def test_unusable_settings(changes: dict[str, object], kind: type[Exception]) -> None:
+def test_unusable_settings(changes, kind):
     with pytest.raises(kind):
         TwoWheelsDriver.create(load_robot("jetbot"), DriverOptions(settings=WHEELS | changes))
 

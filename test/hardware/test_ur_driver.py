@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """RTDE packages, the driver of Universal Robots and its URScript program."""
 
-from __future__ import annotations
-
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -47,7 +45,7 @@ LATENESS = 0.02
 
 
 @pytest.fixture
-def controller() -> Iterator[FakeUrController]:
+def controller():
     fake = FakeUrController()
     fake.arm.q = list(READY)
     yield fake
@@ -60,7 +58,7 @@ def driver_of(controller: FakeUrController, **settings: object) -> UniversalRobo
 
 
 @pytest.fixture
-def driver(controller: FakeUrController) -> Iterator[UniversalRobotsDriver]:
+def driver(controller):
     made = driver_of(controller)
     yield made
     made.close()
@@ -103,7 +101,7 @@ class Rig:
 
 
 @given(st.binary(max_size=80))
-def test_no_bytes_break_the_reader(data: bytes) -> None:
+def test_no_bytes_break_the_reader(data):
     buffer = bytearray(data)
     while True:
         before = len(buffer)
@@ -116,7 +114,7 @@ def test_no_bytes_break_the_reader(data: bytes) -> None:
 
 
 @given(st.binary(max_size=80), st.lists(st.sampled_from(["a", "b"]), max_size=3))
-def test_no_answer_breaks_a_recipe(data: bytes, names: list[str]) -> None:
+def test_no_answer_breaks_a_recipe(data, names):
     try:
         recipe = Recipe(names, data)
         recipe.read(data)
@@ -124,7 +122,7 @@ def test_no_answer_breaks_a_recipe(data: bytes, names: list[str]) -> None:
         pass
 
 
-def test_packages_of_the_guide() -> None:
+def test_packages_of_the_guide():
     assert rtde.package(rtde.PROTOCOL_VERSION, b"\x00\x02") == b"\x00\x05V\x00\x02"
     recipe = Recipe(("timestamp", "robot_mode"), b"\x01DOUBLE,INT32")
     payload = struct.pack(">Bdi", 1, 2.5, 7)
@@ -138,9 +136,7 @@ def test_packages_of_the_guide() -> None:
 # ---- connecting
 
 
-def test_reads_what_the_controller_measures(
-    controller: FakeUrController, driver: UniversalRobotsDriver
-) -> None:
+def test_reads_what_the_controller_measures(controller, driver):
     driver.connect()
     reading = driver.read()
     assert reading.position == pytest.approx(READY)
@@ -149,7 +145,7 @@ def test_reads_what_the_controller_measures(
     assert not controller.programs
 
 
-def test_older_controllers_have_no_torques(controller: FakeUrController) -> None:
+def test_older_controllers_have_no_torques(controller):
     controller.missing = {"actual_current_as_torque"}
     driver = driver_of(controller)
     driver.connect()
@@ -166,9 +162,7 @@ def test_older_controllers_have_no_torques(controller: FakeUrController) -> None
         ({"major": 3}, "125"),
     ],
 )
-def test_what_is_refused_at_the_connection(
-    controller: FakeUrController, changes: dict[str, object], words: str
-) -> None:
+def test_what_is_refused_at_the_connection(controller, changes, words):
     for name, value in changes.items():
         setattr(controller, name, value)
     driver = driver_of(controller)
@@ -177,9 +171,7 @@ def test_what_is_refused_at_the_connection(
     driver.close()
 
 
-def test_second_program_is_refused(
-    controller: FakeUrController, driver: UniversalRobotsDriver
-) -> None:
+def test_second_program_is_refused(controller, driver):
     driver.connect()
     second = driver_of(controller)
     with pytest.raises(DriverFault):
@@ -187,7 +179,7 @@ def test_second_program_is_refused(
     second.close()
 
 
-def test_cb3_at_its_own_rate() -> None:
+def test_cb3_at_its_own_rate():
     controller = FakeUrController(period=0.008, major=3)
     controller.arm.q = list(READY)
     rig = Rig(driver := driver_of(controller, rate=125.0))
@@ -196,7 +188,7 @@ def test_cb3_at_its_own_rate() -> None:
     controller.close()
 
 
-def test_addresses_that_are_none() -> None:
+def test_addresses_that_are_none():
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     for host in ("", "127.0.0.1", "no host at all", "x" * 300):
@@ -205,9 +197,7 @@ def test_addresses_that_are_none() -> None:
             UniversalRobotsDriver.create(ROBOT, options).connect()
 
 
-def test_check_tells_what_is_missing(
-    controller: FakeUrController, driver: UniversalRobotsDriver
-) -> None:
+def test_check_tells_what_is_missing(controller, driver):
     controller.remote, controller.robot_mode = False, 5
     failed = {r.what for r in check_robot(driver, ROBOT.limits) if not r.ok}
     assert {"external programs", "robot mode"} <= failed <= {
@@ -220,9 +210,7 @@ def test_check_tells_what_is_missing(
 
 
 @pytest.mark.long
-def test_stream_reaches_servoj_within_the_limits(
-    controller: FakeUrController, driver: UniversalRobotsDriver
-) -> None:
+def test_stream_reaches_servoj_within_the_limits(controller, driver):
     rig = Rig(driver)
     rig.reach(SessionState.ENABLED)
     rig.follow(controller)
@@ -243,9 +231,7 @@ def test_stream_reaches_servoj_within_the_limits(
     assert {"get robot model", "is in remote control"} == set(controller.orders)
 
 
-def test_hold_brakes_the_arm_by_the_program(
-    controller: FakeUrController, driver: UniversalRobotsDriver
-) -> None:
+def test_hold_brakes_the_arm_by_the_program(controller, driver):
     rig = Rig(driver)
     rig.follow(controller)
     rig.session.close()
@@ -257,9 +243,7 @@ def test_hold_brakes_the_arm_by_the_program(
     assert controller.arm.decelerations == [4.0]
 
 
-def test_protective_stop_is_left_by_a_reset(
-    controller: FakeUrController, driver: UniversalRobotsDriver
-) -> None:
+def test_protective_stop_is_left_by_a_reset(controller, driver):
     rig = Rig(driver)
     rig.reach(SessionState.ENABLED)
     controller.safety = 3
@@ -271,9 +255,7 @@ def test_protective_stop_is_left_by_a_reset(
     assert len(controller.programs) == 2
 
 
-def test_a_reset_without_a_fault_keeps_the_program(
-    controller: FakeUrController, driver: UniversalRobotsDriver
-) -> None:
+def test_a_reset_without_a_fault_keeps_the_program(controller, driver):
     rig = Rig(driver)
     rig.follow(controller)
     rig.session.reset()
@@ -283,9 +265,7 @@ def test_a_reset_without_a_fault_keeps_the_program(
     assert len(controller.programs) == programs
 
 
-def test_emergency_stop_is_not_acknowledged_from_here(
-    controller: FakeUrController, driver: UniversalRobotsDriver
-) -> None:
+def test_emergency_stop_is_not_acknowledged_from_here(controller, driver):
     rig = Rig(driver)
     rig.reach(SessionState.ENABLED)
     controller.safety = 7
@@ -298,9 +278,7 @@ def test_emergency_stop_is_not_acknowledged_from_here(
 @pytest.mark.parametrize(
     ("change", "words"), [({"stop_program": True}, "pendant"), ({"robot_mode": 3}, "POWER_OFF")]
 )
-def test_program_that_is_stopped_is_a_fault(
-    controller: FakeUrController, driver: UniversalRobotsDriver, change: dict, words: str
-) -> None:
+def test_program_that_is_stopped_is_a_fault(controller, driver, change, words):
     rig = Rig(driver)
     rig.reach(SessionState.ENABLED)
     for name, value in change.items():
@@ -309,9 +287,7 @@ def test_program_that_is_stopped_is_a_fault(
     assert words in rig.session.fault
 
 
-def test_commands_that_stay_away_brake_the_arm(
-    controller: FakeUrController, driver: UniversalRobotsDriver
-) -> None:
+def test_commands_that_stay_away_brake_the_arm(controller, driver):
     rig = Rig(driver)
     rig.amplitude = 0.1
     rig.follow(controller)
@@ -325,9 +301,7 @@ def test_commands_that_stay_away_brake_the_arm(
 
 
 @pytest.mark.long
-def test_robot_that_is_not_ready_says_what_to_do(
-    controller: FakeUrController, driver: UniversalRobotsDriver
-) -> None:
+def test_robot_that_is_not_ready_says_what_to_do(controller, driver):
     rig = Rig(driver)
     controller.remote = False
     rig.until(lambda: "remote control" in rig.session.waiting, "remote control")
@@ -341,7 +315,7 @@ def test_robot_that_is_not_ready_says_what_to_do(
 
 
 @pytest.mark.long
-def test_arm_is_powered_on_where_that_is_asked_for(controller: FakeUrController) -> None:
+def test_arm_is_powered_on_where_that_is_asked_for(controller):
     controller.robot_mode = 5
     rig = Rig(driver := driver_of(controller, power_on=True))
     rig.reach(SessionState.ENABLED)
@@ -366,9 +340,7 @@ def _silent(controller: FakeUrController) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("harm", [_cut, _garbage, _silent])
-def test_lost_link_ends_the_program_and_is_found_again(
-    controller: FakeUrController, driver: UniversalRobotsDriver, harm: Callable
-) -> None:
+def test_lost_link_ends_the_program_and_is_found_again(controller, driver, harm):
     rig = Rig(driver)
     rig.follow(controller)
     harm(controller)
@@ -381,9 +353,7 @@ def test_lost_link_ends_the_program_and_is_found_again(
     rig.reach(SessionState.ENABLED)
 
 
-def test_lost_link_has_its_type(
-    controller: FakeUrController, driver: UniversalRobotsDriver
-) -> None:
+def test_lost_link_has_its_type(controller, driver):
     driver.connect()
     controller.close()
     with pytest.raises(LinkLost):
@@ -404,12 +374,12 @@ def test_lost_link_has_its_type(
         ({"speed": 1}, InvalidDescription),
     ],
 )
-def test_unusable_settings(settings: dict[str, object], kind: type[Exception]) -> None:
+def test_unusable_settings(settings, kind):
     with pytest.raises(kind):
         UniversalRobotsDriver.create(ROBOT, DriverOptions(settings=settings))
 
 
-def test_arms_with_other_numbers_of_joints() -> None:
+def test_arms_with_other_numbers_of_joints():
     with pytest.raises(InvalidDescription):
         UniversalRobotsDriver.create(load_robot("franka"), DriverOptions())
     assert "ur" in available_drivers()
@@ -465,13 +435,13 @@ def stream(times: np.ndarray, delays: np.ndarray) -> list[Command]:
     return [(a, *swing(t), clock + t) for t, a in zip(times, arrivals, strict=True)]
 
 
-def test_blocks_without_end_are_found() -> None:
+def test_blocks_without_end_are_found():
     with pytest.raises(AssertionError):
         as_python(PROGRAM.replace("    end\n", "", 1))
 
 
 @pytest.mark.parametrize("rate", [500.0, 250.0])
-def test_motion_is_smooth_with_commands_that_come_early_and_late(rate: float) -> None:
+def test_motion_is_smooth_with_commands_that_come_early_and_late(rate):
     rng = np.random.default_rng(5)
     times = np.arange(0.01, 4.0, 1.0 / rate)
     delays = rng.uniform(0.0, 0.004, len(times))
@@ -486,7 +456,7 @@ def test_motion_is_smooth_with_commands_that_come_early_and_late(rate: float) ->
     assert np.abs(run.targets - expected).max() < 0.006
 
 
-def test_a_gap_is_bridged_with_the_last_velocity() -> None:
+def test_a_gap_is_bridged_with_the_last_velocity():
     times = np.arange(0.01, 1.0, PERIOD)
     times = times[(times < 0.5) | (times > 0.526)]
     run = Run(stream(times, np.zeros(len(times))), cycles=450)
@@ -495,7 +465,7 @@ def test_a_gap_is_bridged_with_the_last_velocity() -> None:
     assert np.abs(np.diff(velocity)).max() < 0.06
 
 
-def test_silence_brakes_the_arm_and_ends_the_program() -> None:
+def test_silence_brakes_the_arm_and_ends_the_program():
     times = np.arange(0.01, 0.5, PERIOD)
     run = Run(stream(times, np.zeros(len(times))))
     assert run.ended
@@ -506,14 +476,14 @@ def test_silence_brakes_the_arm_and_ends_the_program() -> None:
     assert len(run.targets) < (0.5 + SILENCE) / PERIOD + 3
 
 
-def test_nothing_moves_before_the_first_command_however_old_the_registers() -> None:
+def test_nothing_moves_before_the_first_command_however_old_the_registers():
     run = Run([])
     assert run.ended
     assert run.arm.outputs[25] == 4
     assert not len(run.targets)
 
 
-def test_an_arm_that_rests_is_given_more_time() -> None:
+def test_an_arm_that_rests_is_given_more_time():
     rest = [(0.01, np.zeros(6), np.zeros(6), 5.0), (1.0, np.zeros(6), np.zeros(6), 5.99)]
     run = Run(list(rest), cycles=1450)
     assert not run.ended
@@ -522,7 +492,7 @@ def test_an_arm_that_rests_is_given_more_time() -> None:
     assert not run.targets.any()
 
 
-def test_a_jump_is_not_followed() -> None:
+def test_a_jump_is_not_followed():
     times = np.arange(0.01, 0.3, PERIOD)
     commands = stream(times, np.zeros(len(times)))
     arrival, q, qd, sent = commands[100]
@@ -533,7 +503,7 @@ def test_a_jump_is_not_followed() -> None:
     assert np.abs(np.diff(run.targets, axis=0)).max() < 1.1 * PERIOD
 
 
-def test_stop_is_obeyed() -> None:
+def test_stop_is_obeyed():
     run = Run(stream(np.array([0.01]), np.zeros(1)), mode=STOP)
     assert run.ended
     assert run.arm.outputs[25] == 0

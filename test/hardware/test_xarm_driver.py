@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The driver of xArms: the vendor's SDK against a controller on loopback."""
 
-from __future__ import annotations
-
 import re
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -35,7 +33,7 @@ PERIOD = 0.01
 
 
 @pytest.fixture
-def arm() -> Iterator[FakeXArm]:
+def arm():
     fake = FakeXArm()
     fake.q = [*READY.tolist(), 0.0]
     yield fake
@@ -49,7 +47,7 @@ def driver_of(arm: FakeXArm, robot: str = "xarm6", **settings: object) -> XArmDr
 
 
 @pytest.fixture
-def driver(arm: FakeXArm) -> Iterator[XArmDriver]:
+def driver(arm):
     made = driver_of(arm)
     yield made
     made.close()
@@ -87,7 +85,7 @@ class Rig:
 # ---- messages and settings
 
 
-def test_errors_are_in_the_vendors_words() -> None:
+def test_errors_are_in_the_vendors_words():
     sdk = load_sdk()
     assert "Self-Collision" in sdk.error_text(22)
     assert "lower --speed" in sdk.error_text(24)
@@ -98,7 +96,7 @@ def test_errors_are_in_the_vendors_words() -> None:
     assert "paused" in state_text(3)
 
 
-def test_joints_are_those_of_the_arm(arm: FakeXArm, driver: XArmDriver) -> None:
+def test_joints_are_those_of_the_arm(arm, driver):
     assert "xarm" in available_drivers()
     assert driver.joint_names == tuple(f"joint{i}" for i in range(1, 7))
     with pytest.raises(UnknownJoint, match="joint9"):
@@ -109,7 +107,7 @@ def test_joints_are_those_of_the_arm(arm: FakeXArm, driver: XArmDriver) -> None:
         driver_of(arm, rate=1000.0)
 
 
-def test_without_the_sdk_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_sdk_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "xarm.wrapper", None)
     with pytest.raises(InvalidConfig, match=r"motion-nodes\[xarm\]"):
         make_driver(ROBOT, "xarm", device="192.0.2.1")
@@ -118,7 +116,7 @@ def test_without_the_sdk_the_error_names_the_extra(monkeypatch: pytest.MonkeyPat
 # ---- connecting
 
 
-def test_reads_what_the_controller_measures(arm: FakeXArm, driver: XArmDriver) -> None:
+def test_reads_what_the_controller_measures(arm, driver):
     before = socket.getdefaulttimeout()
     driver.connect()
     assert socket.getdefaulttimeout() == before
@@ -129,7 +127,7 @@ def test_reads_what_the_controller_measures(arm: FakeXArm, driver: XArmDriver) -
     assert not arm.calls  # Nothing is changed before the robot is enabled.
 
 
-def test_xarm_7_has_seven_joints() -> None:
+def test_xarm_7_has_seven_joints():
     arm = FakeXArm(axes=7)
     driver = driver_of(arm, "xarm7")
     driver.connect()
@@ -149,16 +147,14 @@ def test_xarm_7_has_seven_joints() -> None:
         ({"garbage": b"SSH-2.0-OpenSSH_9.2\r\n"}, "xArm"),
     ],
 )
-def test_what_is_refused_at_the_connection(
-    arm: FakeXArm, driver: XArmDriver, changes: dict[str, object], words: str
-) -> None:
+def test_what_is_refused_at_the_connection(arm, driver, changes, words):
     for name, value in changes.items():
         setattr(arm, name, value)
     with pytest.raises(DriverFault, match=words):
         driver.connect()
 
 
-def test_addresses_that_are_none() -> None:
+def test_addresses_that_are_none():
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     for host in ("", "127.0.0.1", "no host at all", "x" * 300):
@@ -167,7 +163,7 @@ def test_addresses_that_are_none() -> None:
             driver.connect()
 
 
-def test_check_tells_errors_and_firmware(arm: FakeXArm, driver: XArmDriver) -> None:
+def test_check_tells_errors_and_firmware(arm, driver):
     arm.fail(1)
     results = {result.what: result for result in check_robot(driver, ROBOT.limits)}
     assert "Emergency Stop Button" in results["errors"].text
@@ -179,7 +175,7 @@ def test_check_tells_errors_and_firmware(arm: FakeXArm, driver: XArmDriver) -> N
 # ---- motion
 
 
-def test_stream_reaches_the_arm_within_the_limits(arm: FakeXArm, driver: XArmDriver) -> None:
+def test_stream_reaches_the_arm_within_the_limits(arm, driver):
     rig = Rig(driver)
     rig.follow()
     functions = [function for function, _ in arm.calls]
@@ -198,7 +194,7 @@ def test_stream_reaches_the_arm_within_the_limits(arm: FakeXArm, driver: XArmDri
     assert not arm.error
 
 
-def test_jump_of_the_references_is_braked_and_reset(arm: FakeXArm, driver: XArmDriver) -> None:
+def test_jump_of_the_references_is_braked_and_reset(arm, driver):
     rig = Rig(driver)
     rig.follow()
     for _ in range(20):
@@ -213,7 +209,7 @@ def test_jump_of_the_references_is_braked_and_reset(arm: FakeXArm, driver: XArmD
     rig.follow()
 
 
-def test_commands_that_stay_away_leave_the_arm_at_rest(arm: FakeXArm, driver: XArmDriver) -> None:
+def test_commands_that_stay_away_leave_the_arm_at_rest(arm, driver):
     rig = Rig(driver)
     rig.follow()
     rig.t, rig.amplitude = 0.0, 0.2
@@ -229,7 +225,7 @@ def test_commands_that_stay_away_leave_the_arm_at_rest(arm: FakeXArm, driver: XA
 # ---- faults
 
 
-def test_error_of_the_controller_needs_a_reset(arm: FakeXArm, driver: XArmDriver) -> None:
+def test_error_of_the_controller_needs_a_reset(arm, driver):
     rig = Rig(driver)
     rig.follow()
     arm.fail(31)
@@ -249,7 +245,7 @@ def test_error_of_the_controller_needs_a_reset(arm: FakeXArm, driver: XArmDriver
     rig.until(lambda: len(arm.targets) > targets, "targets again")
 
 
-def test_servo_error_names_the_joint(arm: FakeXArm, driver: XArmDriver) -> None:
+def test_servo_error_names_the_joint(arm, driver):
     rig = Rig(driver)
     rig.follow()
     arm.servo_errors = {2: 15}
@@ -258,7 +254,7 @@ def test_servo_error_names_the_joint(arm: FakeXArm, driver: XArmDriver) -> None:
     assert "joint2: servo error 15, Joints Overheat" in rig.session.fault
 
 
-def test_stop_by_another_program_is_a_fault(arm: FakeXArm, driver: XArmDriver) -> None:
+def test_stop_by_another_program_is_a_fault(arm, driver):
     rig = Rig(driver)
     rig.follow()
     arm.state = 4
@@ -268,7 +264,7 @@ def test_stop_by_another_program_is_a_fault(arm: FakeXArm, driver: XArmDriver) -
     rig.follow()
 
 
-def test_disable_switches_the_motors_off(arm: FakeXArm, driver: XArmDriver) -> None:
+def test_disable_switches_the_motors_off(arm, driver):
     rig = Rig(driver)
     rig.follow()
     rig.session.disable()
@@ -289,7 +285,7 @@ def _silent(arm: FakeXArm) -> None:
 
 
 @pytest.mark.parametrize("harm", [_cut, _garbage, _silent])
-def test_lost_link_is_a_fault_and_is_found_again(arm: FakeXArm, harm: Callable) -> None:
+def test_lost_link_is_a_fault_and_is_found_again(arm, harm):
     driver = driver_of(arm, link_timeout=0.2)
     rig = Rig(driver)
     rig.follow()
@@ -305,7 +301,7 @@ def test_lost_link_is_a_fault_and_is_found_again(arm: FakeXArm, harm: Callable) 
 
 
 @pytest.mark.long
-def test_controller_that_is_switched_off(arm: FakeXArm, driver: XArmDriver) -> None:
+def test_controller_that_is_switched_off(arm, driver):
     driver.connect()
     arm.close()
     with pytest.raises(LinkLost):

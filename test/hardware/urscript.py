@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs URScript programs: their text becomes Python, which waits where the controller would."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

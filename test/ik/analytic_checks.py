@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Analytic solvers of the sample arms, and a check of their lists of solutions."""
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arms with closed forms: known ones by DH tables, others by the arrangement of their axes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Chains for the tests of inverse kinematics, with tip poses by Pinocchio as oracle."""
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Analytic inverse kinematics: every form, every solution, requests, errors."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests of inverse kinematics: invalid ones, batches, chains, settings."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 
@@ -415,7 +413,7 @@ X_WB = from_xyz_rpy((1.0, -2.0, 0.3), (0.0, 0.0, 2.0))
 
 
 @pytest.fixture(scope="module")
-def ik() -> ArticulationIk:
+def ik():
     return ArticulationIk(FRANKA, "panda_arm")
 
 

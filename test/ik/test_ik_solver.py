@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The default solver: accuracy, limits, determinism, reasons; samples of joint space."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import math
@@ -541,18 +539,18 @@ def chain(count: int) -> IkChain:
 
 
 @pytest.mark.parametrize(("count", "weaker"), [(3, 4), (4, 4), (5, 3), (6, 0), (7, 0)])
-def test_how_much_of_a_pose_may_be_given_up(count: int, weaker: int) -> None:
+def test_how_much_of_a_pose_may_be_given_up(count, weaker):
     found = relaxed_tolerances(chain(count), IkTolerance())
     assert len(found) == weaker
     assert [int(t.free.sum()) for t in found] == [0, 0, 1, 3][:weaker]
     assert relaxed_tolerances(chain(count), IkTolerance.position_only()) == ()
 
 
-def test_the_approach_axis_is_that_of_the_roll() -> None:
+def test_the_approach_axis_is_that_of_the_roll():
     assert approach_axis(chain(5)) == 2
 
 
-def test_a_thousand_reachable_poses_of_five_joints_are_solved_whatever_their_roll() -> None:
+def test_a_thousand_reachable_poses_of_five_joints_are_solved_whatever_their_roll():
     arm = chain(5)
     solver, rng = LeastSquaresIk(arm, SETTINGS), np.random.default_rng(5)
     solved = 0
@@ -565,7 +563,7 @@ def test_a_thousand_reachable_poses_of_five_joints_are_solved_whatever_their_rol
     assert solved >= 999
 
 
-def test_four_joints_keep_the_position_and_say_so() -> None:
+def test_four_joints_keep_the_position_and_say_so():
     arm = chain(4)
     X = arm.kinematics.pose(np.array([0.3, 0.8, 0.5, 0.4]), "tcp")
     X = X @ from_xyz_rpy(rpy=(0.7, 0.0, 0.0))
@@ -575,7 +573,7 @@ def test_four_joints_keep_the_position_and_say_so() -> None:
     assert result.reason
 
 
-def test_six_joints_keep_the_whole_pose() -> None:
+def test_six_joints_keep_the_whole_pose():
     """A roll beyond the last joint's limit is refused, although all else of the pose is reached."""
     arm = chain(6)
     solver, rng = LeastSquaresIk(arm, SETTINGS), np.random.default_rng(6)

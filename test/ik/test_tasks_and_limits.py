@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tasks and limits, null spaces, and jogging."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from pathlib import Path
@@ -45,7 +43,7 @@ def near(group: mn.JointGroup, base: str = "fixed", seed: int = 0, **options) ->
 
 
 @pytest.fixture(scope="module")
-def lift(tmp_path_factory) -> mn.JointGroup:
+def lift(tmp_path_factory):
     """A column of two stages, the upper a mimic joint, and an arm with an endless first joint."""
     folder = tmp_path_factory.mktemp("lift")
     source = (Path(__file__).parents[1] / "variety" / "lift_column.urdf").read_text()

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Iterative solvers: by the transposed Jacobian, of some joints, and as fallback."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import math

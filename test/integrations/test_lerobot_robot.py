@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The LeRobot plugin against a stand-in of LeRobot's interface and of the suite."""
 
-from __future__ import annotations
-
 import importlib
 import math
 import sys
 import tomllib
-from collections.abc import Iterator
 from typing import Any
 
 import lerobot_standin as standin
@@ -64,7 +61,7 @@ class Clock:
 
 
 @pytest.fixture
-def plugin(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def plugin(monkeypatch):
     monkeypatch.syspath_prepend(str(standin.PLUGIN))
     for name, module in standin.modules().items():
         monkeypatch.setitem(sys.modules, name, module)
@@ -74,7 +71,7 @@ def plugin(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 @pytest.fixture
-def make(plugin: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+def make(plugin, monkeypatch):
     module = sys.modules["lerobot_robot_motion_nodes.motion_nodes_arm"]
     monkeypatch.setattr(module, "ActionLink", FakeLink)
     monkeypatch.setattr(module, "time", Clock())
@@ -91,7 +88,7 @@ def action(value: float) -> dict[str, float]:
     return {f"{joint}.pos": value for joint in JOINTS}
 
 
-def test_lerobot_finds_it_by_its_conventions(plugin: Any) -> None:
+def test_lerobot_finds_it_by_its_conventions(plugin):
     project = tomllib.loads((standin.PLUGIN / "pyproject.toml").read_text())["project"]
     assert project["name"] == plugin.__name__  # LeRobot imports the package of this name.
     assert project["name"].startswith("lerobot_robot_")
@@ -102,9 +99,7 @@ def test_lerobot_finds_it_by_its_conventions(plugin: Any) -> None:
     assert plugin.MotionNodesArm.name == "motion_nodes_arm"
 
 
-def test_features_are_known_before_the_connection_and_are_what_is_observed(
-    plugin: Any, make: Any
-) -> None:
+def test_features_are_known_before_the_connection_and_are_what_is_observed(plugin, make):
     cameras = {"front": standin.CameraConfig(height=2, width=3)}
     config = plugin.MotionNodesArmConfig(robot="so101", cameras=cameras)
     unconnected = plugin.MotionNodesArm(config)
@@ -122,7 +117,7 @@ def test_features_are_known_before_the_connection_and_are_what_is_observed(
     assert not link.open
 
 
-def test_a_chunk_of_actions_keeps_the_limits(make: Any) -> None:
+def test_a_chunk_of_actions_keeps_the_limits(make):
     robot = make()
     rng = np.random.default_rng(3)
     previous = np.zeros(len(JOINTS))
@@ -137,7 +132,7 @@ def test_a_chunk_of_actions_keeps_the_limits(make: Any) -> None:
         previous = position
 
 
-def test_an_arm_holds_in_front_of_what_is_in_the_way_and_follows_again(make: Any) -> None:
+def test_an_arm_holds_in_front_of_what_is_in_the_way_and_follows_again(make):
     robot = make()
     robot._link.wall = 0.5
     for k in range(60):
@@ -151,7 +146,7 @@ def test_an_arm_holds_in_front_of_what_is_in_the_way_and_follows_again(make: Any
     assert robot._link.sent[-1][0][0] < held[0]
 
 
-def test_without_answers_it_holds(make: Any) -> None:
+def test_without_answers_it_holds(make):
     robot = make()
     robot._link.silent = True
     robot.send_action(action(0.5))
@@ -162,7 +157,7 @@ def test_without_answers_it_holds(make: Any) -> None:
     assert unchecked._link.sent[-1][0].any()
 
 
-def test_degrees(make: Any) -> None:
+def test_degrees(make):
     robot = make(degrees=True)
     sent = robot.send_action(action(1.0))
     assert sent["shoulder_pan.pos"] == pytest.approx(1.0)
@@ -173,7 +168,7 @@ def test_degrees(make: Any) -> None:
     ("changes", "words"),
     [({"gripper.pos": math.nan}, "finite"), ({"elbow.pos": 0.0}, "elbow.pos")],
 )
-def test_unusable_actions_send_nothing(make: Any, changes: dict, words: str) -> None:
+def test_unusable_actions_send_nothing(make, changes, words):
     robot = make()
     with pytest.raises(InvalidCommand, match=words):
         robot.send_action(action(0.0) | changes)
@@ -185,7 +180,7 @@ def test_unusable_actions_send_nothing(make: Any, changes: dict, words: str) -> 
     assert not robot._link.sent
 
 
-def test_settings_that_cannot_work(make: Any) -> None:
+def test_settings_that_cannot_work(make):
     for settings in ({"fps": 5.0}, {"fps": math.nan}, {"speed": 0.0}):
         with pytest.raises(InvalidConfig):
             make(**settings)

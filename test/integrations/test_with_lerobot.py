@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The plugin, and data sets, in LeRobot itself; skipped without it (``make test-lerobot``)."""
 
-from __future__ import annotations
-
 import importlib
 
 import lerobot_standin as standin
@@ -20,7 +18,7 @@ torch = pytest.importorskip("torch")
 robots = pytest.importorskip("lerobot.robots")
 
 
-def test_lerobot_makes_the_robot_from_its_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lerobot_makes_the_robot_from_its_configuration(monkeypatch):
     monkeypatch.syspath_prepend(str(standin.PLUGIN))
     plugin = importlib.import_module("lerobot_robot_motion_nodes")
     config = plugin.MotionNodesArmConfig(robot="so101", id="test")

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tool that compiles interfaces, its declarations and templates."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

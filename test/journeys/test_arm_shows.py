@@ -5,8 +5,6 @@ Both use one suite, without the page and planners that they do not need; that ``
 its suite itself, CI tests with the show of both robots.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Journey A: twists move two JetBots in MuJoCo, over DDS between processes."""
 
-from __future__ import annotations
-
 import math
 from types import SimpleNamespace
 from typing import Any
@@ -112,7 +110,7 @@ def moved(start: Odometry, end: Odometry) -> tuple[float, float]:
 
 
 @pytest.fixture(scope="module")
-def cell(module_suite: Any, module_client: RosClient) -> SimpleNamespace:
+def cell(module_suite, module_client):
     """Two JetBots, three metres apart, in one simulation."""
     robots = ("a:=jetbot@0,0,0", "b:=jetbot@0,3,0.5")
     processes = module_suite.bring_up(*robots, rate=100.0)
@@ -129,7 +127,7 @@ def cell(module_suite: Any, module_client: RosClient) -> SimpleNamespace:
 
 
 @pytest.fixture
-def a(cell: SimpleNamespace) -> JetBot:
+def a(cell):
     """The first robot, at rest."""
     cell.a.halt()
     return cell.a

@@ -5,12 +5,9 @@ Chromium, the suite's processes, and a ROS client of the test that checks the tr
 robots in MuJoCo.
 """
 
-from __future__ import annotations
-
 import math
 import re
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -152,20 +149,20 @@ class Cell:
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+def page(tmp_path_factory):
     """One Chromium; skips before anything else is started if there is none."""
     with chromium_page(tmp_path_factory.mktemp("chromium"), *SMALL) as opened:
         yield opened
 
 
 @pytest.fixture(scope="module")
-def cell(page: Page, module_suite: Suite, module_client: RosClient) -> Cell:
+def cell(page, module_suite, module_client):
     """The suite shared by all tests of this file; none depends on another one."""
     return Cell(page, module_suite, module_client)
 
 
 @pytest.fixture(autouse=True)
-def _both_live(cell: Cell) -> None:
+def _both_live(cell):
     """Wait before each test until both robots are connected."""
     for robot in ("franka", "jetbot"):
         cell.wait_for_status(robot, LIVE)
@@ -177,7 +174,7 @@ def moved(start: tuple[float, float, float], end: tuple[float, float, float]) ->
     return math.cos(start[2]) * dx + math.sin(start[2]) * dy
 
 
-def test_page_shows_both_robots(cell: Cell, tmp_path: Path) -> None:
+def test_page_shows_both_robots(cell, tmp_path):
     image = cell.page.canvas().astype(int)
     assert spread(image) > 10.0
     # Only the arm has dark parts, only the JetBot is green.
@@ -189,7 +186,7 @@ def test_page_shows_both_robots(cell: Cell, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("joint", "value"), [("panda_joint1", 0.6), ("panda_joint4", -1.9)])
-def test_slider_moves_the_arm_in_mujoco(cell: Cell, joint: str, value: float) -> None:
+def test_slider_moves_the_arm_in_mujoco(cell, joint, value):
     before = cell.joints()
     label = joint.removeprefix("panda_")
     cell.page.set_slider(label, value, "franka")
@@ -201,7 +198,7 @@ def test_slider_moves_the_arm_in_mujoco(cell: Cell, joint: str, value: float) ->
 
 
 @pytest.mark.long
-def test_page_follows_what_another_client_commands(cell: Cell) -> None:
+def test_page_follows_what_another_client_commands(cell):
     cell.page.check("Sliders show actual position", True, "franka")
     before = cell.page.canvas()
     goal = {"panda_joint1": -0.9, "panda_joint2": -0.3}
@@ -220,7 +217,7 @@ def test_page_follows_what_another_client_commands(cell: Cell) -> None:
 
 
 @pytest.mark.long
-def test_named_state_button_moves_the_arm(cell: Cell) -> None:
+def test_named_state_button_moves_the_arm(cell):
     robot = load_robot("franka")
     goal: dict[str, float] = {}
     # "close" contains only the fingers: the arm stays extended.
@@ -230,7 +227,7 @@ def test_named_state_button_moves_the_arm(cell: Cell) -> None:
         cell.wait_for_joints(goal)
 
 
-def test_held_button_drives_and_release_stops(cell: Cell) -> None:
+def test_held_button_drives_and_release_stops(cell):
     page, start, believed = cell.page, cell.base(), cell.odometry()
     with page.held("Forward", "jetbot"):
         cell.wait(lambda: moved(start, cell.base()) > 0.1, "the base goes forward")
@@ -239,7 +236,7 @@ def test_held_button_drives_and_release_stops(cell: Cell) -> None:
 
 
 @pytest.mark.long
-def test_latched_turn_goes_on_until_stop(cell: Cell) -> None:
+def test_latched_turn_goes_on_until_stop(cell):
     page, start = cell.page, cell.base()
     page.check("Latch", True, "jetbot")
     try:
@@ -255,7 +252,7 @@ def test_latched_turn_goes_on_until_stop(cell: Cell) -> None:
 
 
 @pytest.mark.long
-def test_killed_simulation_is_told_and_comes_back(cell: Cell) -> None:
+def test_killed_simulation_is_told_and_comes_back(cell):
     cell.simulation.kill()
     for robot in ("franka", "jetbot"):
         cell.wait_for_status(robot, LOST)
@@ -272,7 +269,7 @@ def test_killed_simulation_is_told_and_comes_back(cell: Cell) -> None:
 
 
 @pytest.mark.long
-def test_closing_a_page_stops_what_it_drives(cell: Cell) -> None:
+def test_closing_a_page_stops_what_it_drives(cell):
     page, driver = cell.page, cell.page.driver
     first = driver.current_window_handle
     # The other page stays open: it does not drive the base.
@@ -291,7 +288,7 @@ def test_closing_a_page_stops_what_it_drives(cell: Cell) -> None:
 
 
 @pytest.mark.long
-def test_suite_ends_cleanly_while_the_page_drives(cell: Cell) -> None:
+def test_suite_ends_cleanly_while_the_page_drives(cell):
     """The last test: it stops the suite."""
     cell.page.check("Latch", True, "jetbot")
     start = cell.base()

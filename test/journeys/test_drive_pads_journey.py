@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bases of every kind driven from the page: Chromium, the whole suite, and MuJoCo behind it."""
 
-from __future__ import annotations
-
 import math
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -100,16 +97,14 @@ class Cell:
 
 
 @pytest.fixture(scope="module")
-def cell(
-    tmp_path_factory: pytest.TempPathFactory, module_suite: Suite, module_client: RosClient
-) -> Iterator[Cell]:
+def cell(tmp_path_factory, module_suite, module_client):
     """The suite and page shared by all tests of this file; skips without Chromium."""
     with chromium_page(tmp_path_factory.mktemp("chromium"), *SMALL) as page:
         yield Cell(page, module_suite, module_client)
 
 
 @pytest.mark.long
-def test_a_holonomic_base_slides(cell: Cell) -> None:
+def test_a_holonomic_base_slides(cell):
     for button, sign in (("Slide left", 1.0), ("Slide right", -1.0)):
         start = cell.pose("kaya")
         with cell.page.held(button, "kaya"):
@@ -123,7 +118,7 @@ def test_a_holonomic_base_slides(cell: Cell) -> None:
 
 
 @pytest.mark.long
-def test_a_base_with_casters_drives_and_turns(cell: Cell) -> None:
+def test_a_base_with_casters_drives_and_turns(cell):
     start = cell.pose("carter")
     with cell.page.held("Forward", "carter"):
         cell.wait(lambda: cell.moved("carter", start)[0] > 0.2, "it goes forward")
@@ -135,7 +130,7 @@ def test_a_base_with_casters_drives_and_turns(cell: Cell) -> None:
 
 
 @pytest.mark.long
-def test_a_car_shows_its_wheel_angles_and_obeys_them(cell: Cell) -> None:
+def test_a_car_shows_its_wheel_angles_and_obeys_them(cell):
     start = cell.pose("car")
     with cell.page.held("Left", "car"):
         cell.wait(lambda: min(cell.shown_angles()) > 0.17, "the page shows wheels to the left")
@@ -154,7 +149,7 @@ def test_a_car_shows_its_wheel_angles_and_obeys_them(cell: Cell) -> None:
     cell.wait(lambda: cell.stands("car"), "the car stands after the release")
 
 
-def test_a_car_reverses_to_either_side(cell: Cell) -> None:
+def test_a_car_reverses_to_either_side(cell):
     start = cell.pose("car")
     with cell.page.held("Back right", "car"):
         cell.wait(lambda: max(cell.shown_angles()) < -0.17, "the page shows wheels to the right")
@@ -164,7 +159,7 @@ def test_a_car_reverses_to_either_side(cell: Cell) -> None:
     cell.wait(lambda: cell.stands("car"), "the car stands after the release")
 
 
-def test_the_suite_ends_cleanly(cell: Cell) -> None:
+def test_the_suite_ends_cleanly(cell):
     """The last test: it stops the suite."""
     for process in cell.processes.values():
         assert process.stop() == 0

@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Franka in MuJoCo under effort control by the controller, over DDS between processes."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -37,7 +34,7 @@ class Cell:
 
 
 @pytest.fixture(scope="module")
-def cell(module_suite: Any, module_client: RosClient) -> Iterator[Cell]:
+def cell(module_suite, module_client):
     """One for all tests."""
     cell = Cell(module_suite, module_client)
     yield cell
@@ -49,7 +46,7 @@ def settled(arm: JointClient, below: float = 3e-3) -> dict[str, float]:
 
 
 @pytest.fixture
-def arm(cell: Cell) -> Iterator[JointClient]:
+def arm(cell):
     """The arm near home under effort control; efforts stay within their limits."""
     arm = cell.arm
     if arm.away(HOME) > 0.02:

@@ -1,16 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Franka's hand in MuJoCo: opens and closes by its actions while the arm moves."""
 
-from __future__ import annotations
-
 import itertools
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from control_msgs.action import GripperCommand
 from joint_client import ARM, FINGERS, HOME, SUCCEEDED, Call, JointClient, smooth
-from ros_client import RosClient
 from sensor_msgs.msg import JointState
 
 from motion_nodes.bringup.node_specs import ALONE
@@ -20,7 +15,7 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
-def arm(module_suite: Any, module_client: RosClient) -> Iterator[JointClient]:
+def arm(module_suite, module_client):
     """The arm at home under the bring-up's composition."""
     module_suite.bring_up("franka", without=ALONE)
     arm = JointClient(module_client)

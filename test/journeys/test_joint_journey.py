@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Journey B: joint commands move a Franka in MuJoCo under gravity, over DDS between processes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -97,7 +95,7 @@ def goal_near_home(offset: float) -> dict[str, float]:
 
 
 @pytest.fixture(scope="module")
-def cell(module_suite: Any, module_client: RosClient) -> SimpleNamespace:
+def cell(module_suite, module_client):
     """A Franka whose controller was started before the robot."""
     client = module_client
     container_only = module_suite.bring_up(
@@ -128,7 +126,7 @@ def cell(module_suite: Any, module_client: RosClient) -> SimpleNamespace:
 
 
 @pytest.fixture
-def arm(cell: SimpleNamespace) -> Arm:
+def arm(cell):
     """The arm at rest near home."""
     cell.client.wait_for_diagnosis(CONTROLLER, "ing")
     cell.arm.move({name: HOME[name] for name in ARM})

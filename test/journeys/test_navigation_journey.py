@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Three kinds of base go to poses and along paths in MuJoCo, over DDS between processes."""
 
-from __future__ import annotations
-
 import math
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -108,12 +105,7 @@ def jetbot_with_a_scanner(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module", params=shortened(ROBOTS))
-def rover(
-    request: pytest.FixtureRequest,
-    module_suite: Any,
-    module_client: RosClient,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Rover]:
+def rover(request, module_suite, module_client, tmp_path_factory):
     """One robot after the other, each in its own simulation; the JetBot has a scanner."""
     name, robot, objects = request.param, ROBOTS[request.param][0], ()
     if name == "jet":

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Journey D: a Franka in MuJoCo moves around a box, with requests as of MoveIt clients."""
 
-from __future__ import annotations
-
 import math
 import time
 from typing import Any

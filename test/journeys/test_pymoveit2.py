@@ -1,16 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """pymoveit2 itself, unmodified, moves a Franka in MuJoCo: arm, gripper and planning scene."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-from typing import Any
-
 import numpy as np
 import pytest
 from joint_client import JointClient
 from planner_client import Planner
-from ros_client import RosClient
 
 from motion_nodes.core.robot.loader import load_robot
 
@@ -24,7 +18,7 @@ WITHIN = 90.0
 
 
 @pytest.fixture(scope="module")
-def arm(module_suite: Any, module_client: RosClient) -> Iterator[JointClient]:
+def arm(module_suite, module_client):
     """The arm under a suite with a planner."""
     module_suite.bring_up("franka", without=("rmpflow_policy", "trajectory_generator"), rate=100.0)
     made = JointClient(module_client)
@@ -35,13 +29,13 @@ def arm(module_suite: Any, module_client: RosClient) -> Iterator[JointClient]:
 
 
 @pytest.fixture(scope="module")
-def robot(arm: JointClient) -> Iterator[Any]:
+def robot(arm):
     """pymoveit2's session, from URDF and SRDF in move_group's parameters."""
     with pymoveit2.connect(timeout_sec=WITHIN) as session:
         yield session
 
 
-def test_the_description_is_complete(robot: Any) -> None:
+def test_the_description_is_complete(robot):
     assert robot.arm.group_name == "arm"
     assert (robot.arm.base_link_name, robot.arm.end_effector_name) == (
         "panda_link0", "panda_hand_tcp",
@@ -49,7 +43,7 @@ def test_the_description_is_complete(robot: Any) -> None:
     assert robot.joint_positions("ready") == pytest.approx(FRANKA.named_state("ready")[:7])
 
 
-def test_configuration_pose_and_line(arm: JointClient, robot: Any) -> None:
+def test_configuration_pose_and_line(arm, robot):
     goal = robot.joint_positions("extended")
     assert robot.move_to_configuration(goal, timeout_sec=WITHIN), robot.last_failure()
     joints = dict(zip(robot.arm.joint_names, goal, strict=True))
@@ -63,7 +57,7 @@ def test_configuration_pose_and_line(arm: JointClient, robot: Any) -> None:
 
 
 @pytest.mark.long
-def test_the_gripper(arm: JointClient, robot: Any) -> None:
+def test_the_gripper(arm, robot):
     # session.gripper probes servers with clients that it destroys while its executor uses them.
     gripper = pymoveit2.GripperInterface(
         robot.node, interface=pymoveit2.GripperCommand, **robot.description.moveit2_gripper_kwargs()
@@ -75,7 +69,7 @@ def test_the_gripper(arm: JointClient, robot: Any) -> None:
         arm.client.wait(lambda goal=goal: arm.away(goal) < 0.004, f"fingers at {position}")
 
 
-def test_a_box_in_the_scene_blocks_inverse_kinematics(arm: JointClient, robot: Any) -> None:
+def test_a_box_in_the_scene_blocks_inverse_kinematics(arm, robot):
     robot.arm.add_collision_box(
         "wall", (0.3, 0.04, 0.5), position=(0.45, 0.0, 0.25), quat_xyzw=(0.0, 0.0, 0.0, 1.0)
     )

@@ -1,19 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A robot that is given as a file reaches random goals in MuJoCo: a short part of the benchmark."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).parents[2]
 
 
-def test_a_lift_column_reaches_goals_of_its_joints_and_of_a_pose(
-    suite: Any, tmp_path: Path
-) -> None:
+def test_a_lift_column_reaches_goals_of_its_joints_and_of_a_pose(suite, tmp_path):
     """Its column is two joints, of which one mimics the other."""
     counts = tmp_path / "counts.json"
     script = str(ROOT / "benchmarks/bench_robot_variety.py")

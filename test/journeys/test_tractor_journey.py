@@ -1,13 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A tractor that steers both axles, given as a file: driven over DDS in MuJoCo, judged by truth."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 from geometry_msgs.msg import TwistStamped
@@ -77,7 +73,7 @@ def way_and_turn(path: list[Odometry]) -> tuple[float, float]:
 
 
 @pytest.fixture(scope="module")
-def tractor(module_suite: Any, module_client: RosClient) -> Iterator[Tractor]:
+def tractor(module_suite, module_client):
     """The running tractor, at the origin of the world."""
     processes = module_suite.bring_up(str(FILE), backend="mujoco", rate=100.0)
     found = Tractor(module_client)
@@ -97,9 +93,7 @@ def tractor(module_suite: Any, module_client: RosClient) -> Iterator[Tractor]:
     ],
     ids=["left", "backward", "right", "tightest"],
 )
-def test_it_turns_about_the_commanded_centre(
-    tractor: Tractor, speed: float, turn: float, radius: float
-) -> None:
+def test_it_turns_about_the_commanded_centre(tractor, speed, turn, radius):
     path = tractor.drive(speed, turn, 3.0)
     way, turned = way_and_turn(path[len(path) // 3 :])  # after the steering has turned
     assert way > 0.5
@@ -111,7 +105,7 @@ def test_it_turns_about_the_commanded_centre(
     assert angle < 0.03 * abs(swept) + 0.02
 
 
-def test_the_navigator_parks_it_in_a_pose(tractor: Tractor, module_client: RosClient) -> None:
+def test_the_navigator_parks_it_in_a_pose(tractor, module_client):
     navigator = NavigationClient(module_client)
     try:
         navigator.wait_for()

@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bases of every kind brought up together: a Nova Carter, a Kaya and a Leatherback over DDS."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from statistics import median
-from typing import Any
 
 import pytest
 from geometry_msgs.msg import Twist, TwistStamped
@@ -83,7 +80,7 @@ def moved(start: Odometry, end: Odometry) -> tuple[float, float, float]:
 
 
 @pytest.fixture(scope="module", params=shortened(["mujoco", "mock"]))
-def bases(request: pytest.FixtureRequest, module_suite: Any, module_client: RosClient) -> Any:
+def bases(request, module_suite, module_client):
     """All three robots in one simulation; every test runs in both simulations."""
     words = [
         f"{name}:={robot}@{','.join(map(str, PLACES[name]))}" for name, robot in ROBOTS.items()
@@ -97,7 +94,7 @@ def bases(request: pytest.FixtureRequest, module_suite: Any, module_client: RosC
 
 
 @pytest.fixture(params=list(ROBOTS))
-def base(request: pytest.FixtureRequest, bases: dict[str, Base], module_client: RosClient) -> Base:
+def base(request, bases, module_client):
     """One of the robots, at rest."""
     found = bases[request.param]
     found.speeds = SPEEDS[request.param]
@@ -108,7 +105,7 @@ def base(request: pytest.FixtureRequest, bases: dict[str, Base], module_client: 
 
 
 @pytest.mark.long
-def test_twists_move_the_base_and_odometry_is_true(base: Base, module_client: RosClient) -> None:
+def test_twists_move_the_base_and_odometry_is_true(base, module_client):
     odom, truth = base.odom.newest, base.truth.newest
     base.clear()
     module_client.repeat(
@@ -134,13 +131,13 @@ def test_twists_move_the_base_and_odometry_is_true(base: Base, module_client: Ro
     assert seen == pytest.approx(base.speeds, abs=0.03)
 
 
-def test_joint_states_tell_of_every_joint_of_the_urdf(base: Base) -> None:
+def test_joint_states_tell_of_every_joint_of_the_urdf(base):
     """Including casters, without rollers."""
     assert tuple(base.states.newest.name) == base.robot.joint_names
     assert all(map(math.isfinite, base.states.newest.position))
 
 
-def test_a_car_turns_its_wheels(bases: dict[str, Base], module_client: RosClient) -> None:
+def test_a_car_turns_its_wheels(bases, module_client):
     car = bases["car"]
     module_client.repeat(
         lambda: car.drive(0.4, 0.0, 0.4),
@@ -159,7 +156,7 @@ def test_a_car_turns_its_wheels(bases: dict[str, Base], module_client: RosClient
     )
 
 
-def test_a_command_to_casters_is_left_out(bases: dict[str, Base], module_client: RosClient) -> None:
+def test_a_command_to_casters_is_left_out(bases, module_client):
     carter = bases["carter"]
     module_client.wait(carter.stands, "the base to stand")
     before = carter.joints()["joint_swing_left"]

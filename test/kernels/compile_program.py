@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run a program's functions on NumPy arrays, for the tests."""
 
-from __future__ import annotations
-
 import ctypes
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Generated code does not need Numba: its tests also run without Numba's compiler."""
 
-from __future__ import annotations
-
 import pytest
 
 

@@ -6,8 +6,6 @@ formula: the rotation vector comes from an eigenvector, the step from a general 
 kinematics from the kernels that serve any robot.
 """
 
-from __future__ import annotations
-
 import ctypes
 
 import numpy as np

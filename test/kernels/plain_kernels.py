@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Numba kernels as plain Python: parts can be called singly, without compilation."""
 
-from __future__ import annotations
-
 import collections
 import importlib
 import sys

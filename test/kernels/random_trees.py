@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random kinematic trees, and the same trees in pinocchio."""
 
-from __future__ import annotations
-
 import numpy as np
 import pinocchio as pin
 from scipy.spatial.transform import Rotation

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Closed-form inverse kinematics, and the geometric problems that it is made of."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

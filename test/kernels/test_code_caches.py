@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiled code on disk: kernels of LLVM and Numba, damage, folders, several processes."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import logging

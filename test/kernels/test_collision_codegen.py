@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The generated collision checks as code: width of registers, numbers of lanes, loops, leaves."""
 
-from __future__ import annotations
-
 import ctypes
 
 import numpy as np
@@ -27,7 +25,7 @@ from motion_nodes.kernels.simd import Lanes
 from motion_nodes.typing import Array
 
 
-def test_the_widest_registers_are_used() -> None:
+def test_the_widest_registers_are_used():
     cpu = native.host_cpu()
     code = native.assembly(checks_text(cpu.lanes("float")), cpu)
     register = {512: "zmm", 256: "ymm", 128: "xmm"}[cpu.register_bits]
@@ -38,7 +36,7 @@ def test_the_widest_registers_are_used() -> None:
             assert register in body, function
 
 
-def test_eight_and_sixteen_lanes_agree() -> None:
+def test_eight_and_sixteen_lanes_agree():
     robot = load_robot("franka")
     joints = robot.group("arm").joints
     scene = random_scene(np.random.default_rng(0), 21, size=0.04)
@@ -74,7 +72,7 @@ def compiled(flow: FunctionBuilder, name: str) -> native.LoadedCode:
     return native.LoadedCode(native.compiled(text, cpu), cpu)
 
 
-def test_loops_carry_their_values() -> None:
+def test_loops_carry_their_values():
     flow = FunctionBuilder(n="i64", limit="i64")
     with flow.loop(flow.argument("n"), total=flow.whole(100), last=flow.whole(-1)) as turn:
         with flow.when(turn.index.differs(2), total=turn["total"]) as odd:
@@ -91,7 +89,7 @@ def test_loops_carry_their_values() -> None:
     assert run(50, 104) == 104 * 1000 + 3
 
 
-def test_loops_over_bits() -> None:
+def test_loops_over_bits():
     flow = FunctionBuilder(mask="i64")
     with flow.bits(flow.argument("mask"), total=flow.whole(0)) as bit:
         bit["total"] = bit["total"] * 64 + bit.index
@@ -103,7 +101,7 @@ def test_loops_over_bits() -> None:
 
 
 @pytest.mark.parametrize("lanes", [1, 8])
-def test_operators_compute_lane_by_lane(lanes: int) -> None:
+def test_operators_compute_lane_by_lane(lanes):
     flow = FunctionBuilder(Lanes("double", lanes), a="ptr", b="ptr", out="ptr")
     a, b = (flow.pointer(name).load(lanes=lanes) for name in "ab")
     results = [a + b, a - b, a * b, a / b, -a, a.smaller(b), a.larger(b), a.fused(b, a), b.size()]
@@ -127,7 +125,7 @@ def test_operators_compute_lane_by_lane(lanes: int) -> None:
     np.testing.assert_allclose(out, expected, rtol=1e-12, atol=1e-15)
 
 
-def test_a_branch_may_return() -> None:
+def test_a_branch_may_return():
     flow = FunctionBuilder(n="i64")
     n = flow.argument("n")
     with flow.when(n < 0, size=n) as negative:
@@ -141,7 +139,7 @@ def test_a_branch_may_return() -> None:
     assert [run(n) for n in (-2, 3, 5, 6)] == [-7, 30, 50, 7]
 
 
-def test_solids_become_the_leaves_that_they_need() -> None:
+def test_solids_become_the_leaves_that_they_need():
     eye = np.eye(4)
     hull = random_solid(np.random.default_rng(2), "hull")
     kinds = leaves_of((Part(hull, eye),)).kind
@@ -153,7 +151,7 @@ def test_solids_become_the_leaves_that_they_need() -> None:
     assert 0.5 * 0.75 * 0.3**3 < volume < 0.75 * 0.3**3  # of the L, three quarters of a cube
 
 
-def test_what_is_out_of_reach_is_not_packed() -> None:
+def test_what_is_out_of_reach_is_not_packed():
     bodies = link_bodies(load_robot("franka"))
     near = world_object("near", Box((0.1, 0.1, 0.1)), from_xyz_rpy((0.5, 0.0, 0.0)))
     far = world_object("far", Sphere(0.1), from_xyz_rpy((9.0, 0.0, 0.0)))
@@ -166,7 +164,7 @@ def test_what_is_out_of_reach_is_not_packed() -> None:
 
 
 @pytest.mark.parametrize("shape", [(0, 7), (1, 7), (15, 7), (16, 7), (17, 7), (33, 7)])
-def test_batches_of_any_length(shape: tuple[int, int]) -> None:
+def test_batches_of_any_length(shape):
     robot = load_robot("franka")
     checker = CollisionChecker(robot, "arm")
     Q: Array = np.tile(robot.home[:7], (shape[0], 1))

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Generated code of collision checking by coal and pinocchio, and a wall in closed form."""
 
-from __future__ import annotations
-
 import ctypes
 import math
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Distances of convex pieces against coal: bounds that are tight, and never too great."""
 
-from __future__ import annotations
-
 import coal
 import numpy as np
 from scene.random_scenes import coal_shape, random_pose, random_solid
@@ -25,7 +23,7 @@ def by_coal(a: Solid, X_A: Array, b: Solid, X_B: Array) -> float:
     return float(coal.distance(shapes[0], poses[0], shapes[1], poses[1], request, result))
 
 
-def test_distances_are_those_of_coal_and_never_above() -> None:
+def test_distances_are_those_of_coal_and_never_above():
     rng = np.random.default_rng(11)
     solids = [random_solid(rng, KINDS[k], 0.1) for k in rng.integers(len(KINDS), size=2 * COUNT)]
     X = np.stack([random_pose(rng, 0.0, 0.6) for _ in solids])
@@ -47,7 +45,7 @@ def test_distances_are_those_of_coal_and_never_above() -> None:
     assert (out[~apart, 1] < 1e-6).all()
 
 
-def test_touching_parallel_faces_and_thin_shapes_have_exact_distances() -> None:
+def test_touching_parallel_faces_and_thin_shapes_have_exact_distances():
     cases = [
         (Box((0.2, 0.2, 0.2)), Box((0.2, 0.2, 0.2)), 0.3, 0.1),
         (Box((0.2, 0.2, 0.2)), Box((1e-6, 5.0, 5.0)), 0.3, 0.2 - 0.5e-6),

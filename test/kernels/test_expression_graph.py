@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tape of expressions writes down what is needed; formulas against independent oracles."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

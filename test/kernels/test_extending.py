@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The examples of docs/extending.md: a shape and an RMP from outside the package."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Generic kinematics and dynamics of trees, against pinocchio."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inverse kinematics in generated code and NumPy take the same steps; seeds and loop."""
 
-from __future__ import annotations
-
 import ctypes
 import re
 

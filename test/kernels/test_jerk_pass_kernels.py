@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Passes of the interior-point method: differences of its barrier, linear systems by NumPy."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from kernels.plain_kernels import plain

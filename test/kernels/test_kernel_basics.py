@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What all kernels build on: operands, memory layouts, digests of sources, private files."""
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import os
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -120,7 +117,7 @@ def test_the_digest_of_sources_is_that_of_their_bytes():
         cache.source_digest(("no_such_module",))
 
 
-def test_only_folders_that_others_cannot_write_to_are_private(tmp_path: Path):
+def test_only_folders_that_others_cannot_write_to_are_private(tmp_path):
     folder = tmp_path / "own"
     folder.mkdir(mode=0o700)
     assert is_private(folder)
@@ -137,7 +134,7 @@ def test_only_folders_that_others_cannot_write_to_are_private(tmp_path: Path):
     assert is_private(folder)  # sticky, as /tmp
 
 
-def test_private_files_belong_to_this_user_alone(tmp_path: Path):
+def test_private_files_belong_to_this_user_alone(tmp_path):
     path = tmp_path / "file"
     descriptor = open_private(path)
     os.write(descriptor, b"x")
@@ -157,7 +154,7 @@ def test_private_files_belong_to_this_user_alone(tmp_path: Path):
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_a_lock_of_a_file_is_exclusive_and_ends_with_its_descriptor(tmp_path: Path):
+def test_a_lock_of_a_file_is_exclusive_and_ends_with_its_descriptor(tmp_path):
     first, second = (open_private(tmp_path / "file") for _ in range(2))
     assert lock(first, 0.0)
     assert lock(first, 0.0)  # it has it

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Generated code: forms of a program, sine and cosine, Python functions, robots' code."""
 
-from __future__ import annotations
-
 import array
 import ctypes
 import dataclasses

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Task constraints in kernels: values by SciPy, derivatives by differences, projection."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -37,7 +35,7 @@ def measured(constraints: ConstraintSet, q: np.ndarray) -> tuple[np.ndarray, np.
 
 
 @pytest.fixture(scope="module")
-def every() -> tuple[list, ConstraintSet]:
+def every():
     """Each shape with each rotation, and lines of sight; random frames."""
     lower = tuple(-x for x in TOLERANCES)
     given = [

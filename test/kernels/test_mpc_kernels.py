@@ -5,8 +5,6 @@ The robot is a sphere on an arm that turns on a carriage: joint 0 is the carriag
 joint 1 the turn about z.
 """
 
-from __future__ import annotations
-
 import ctypes
 import math
 

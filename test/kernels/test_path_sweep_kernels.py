@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sweeps of paths with exact shapes: coal, dense samples, and spheres on a rail in closed form."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Searches on grids and pose lattices, against Dijkstra's algorithm of SciPy."""
 
-from __future__ import annotations
-
 import itertools
 import math
 
@@ -40,7 +38,7 @@ def graph(weight: np.ndarray) -> csr_matrix:
 
 
 @pytest.mark.parametrize("first", range(0, 200, 50))
-def test_paths_are_the_cheapest(first: int) -> None:
+def test_paths_are_the_cheapest(first):
     found = 0
     for seed in range(first, first + 50):
         rng = np.random.default_rng(seed)

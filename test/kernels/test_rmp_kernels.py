@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parts of RMPflow's generated code: differences, pinocchio, NumPy and closed forms as oracles."""
 
-from __future__ import annotations
-
 import ctypes
 import math
 import re

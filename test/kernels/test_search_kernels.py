@@ -4,8 +4,6 @@
 The shortest path past one disc consists of two tangents and an arc.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 

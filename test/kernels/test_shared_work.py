@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Work that several processes share, processes that end with their parent, and the clock."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -47,7 +45,7 @@ print([float(task(number)[0][0, 0]) for number in range(6)])
 
 
 @pytest.fixture(autouse=True)
-def cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def cache_folder(tmp_path, monkeypatch):
     """Use an empty disk cache."""
     monkeypatch.setenv("MOTION_NODES_CACHE_DIR", str(tmp_path / "cache"))
 
@@ -58,9 +56,7 @@ def started(log: Path, seconds: float, nested: str = "plain") -> subprocess.Pope
 
 
 @pytest.mark.parametrize("nested", ["plain", "nested"])
-def test_processes_share_the_work_and_each_result_is_computed_once(
-    tmp_path: Path, nested: str
-) -> None:
+def test_processes_share_the_work_and_each_result_is_computed_once(tmp_path, nested):
     log = tmp_path / "log"
     processes = [started(log, 0.2, nested if k else "plain") for k in range(3)]
     for process in processes:
@@ -72,7 +68,7 @@ def test_processes_share_the_work_and_each_result_is_computed_once(
 
 
 @pytest.mark.long
-def test_the_work_of_a_killed_process_is_done_by_another(tmp_path: Path) -> None:
+def test_the_work_of_a_killed_process_is_done_by_another(tmp_path):
     log = tmp_path / "log"
     first = started(log, 600.0)
     until = time.monotonic() + 30.0
@@ -85,7 +81,7 @@ def test_the_work_of_a_killed_process_is_done_by_another(tmp_path: Path) -> None
     assert "5.0" in second.communicate(timeout=60)[0]
 
 
-def test_an_error_of_a_task_is_raised_and_the_result_stays_missing() -> None:
+def test_an_error_of_a_task_is_raised_and_the_result_stays_missing():
     def failing() -> list[np.ndarray]:
         raise ArithmeticError
 
@@ -94,7 +90,7 @@ def test_an_error_of_a_task_is_raised_and_the_result_stays_missing() -> None:
     assert stored_arrays("mesh-failing", lambda: [np.ones((1, 3))])[0].shape == (1, 3)
 
 
-def test_only_results_that_are_computed_now_are_in_progress(tmp_path: Path) -> None:
+def test_only_results_that_are_computed_now_are_in_progress(tmp_path):
     assert in_progress() == 0
     first = started(tmp_path / "log", 600.0)
     until = time.monotonic() + 30.0
@@ -140,13 +136,13 @@ def test_a_child_whose_parent_has_ended_ends_at_once():
     assert done.stdout == b""
 
 
-def test_it_runs_like_the_wall_clock() -> None:
+def test_it_runs_like_the_wall_clock():
     wall, own = time.perf_counter(), compute_time()
     time.sleep(0.02)
     assert compute_time() - own == pytest.approx(time.perf_counter() - wall, abs=0.01)
 
 
-def test_it_stands_within_nested_blocks() -> None:
+def test_it_stands_within_nested_blocks():
     before = compute_time()
     with compiling():
         first = compute_time()
@@ -157,7 +153,7 @@ def test_it_stands_within_nested_blocks() -> None:
     assert compute_time() - first < 0.01
 
 
-def test_overlapping_compilations_of_threads_count_once() -> None:
+def test_overlapping_compilations_of_threads_count_once():
     wall, own = time.perf_counter(), compute_time()
 
     def compile_for_a_while() -> None:
@@ -171,7 +167,7 @@ def test_overlapping_compilations_of_threads_count_once() -> None:
     assert 0.0 <= counted < elapsed - 0.03
 
 
-def test_it_stands_while_numba_compiles() -> None:
+def test_it_stands_while_numba_compiles():
     @numba.njit
     def fresh(x: float) -> float:
         return x * 2.0 + 1.0

@@ -4,8 +4,6 @@
 Shortest paths on a sphere are arcs of great circles.
 """
 
-from __future__ import annotations
-
 import ctypes
 import itertools
 import math

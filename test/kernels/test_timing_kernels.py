@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels of timing: splines and quadrature by SciPy, Ruckig, linear programs."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

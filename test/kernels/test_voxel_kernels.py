@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels of occupancy grids: distances by SciPy, evidence by the geometry of walls."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from kernels.plain_kernels import plain

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tasks in MuJoCo: observations, resets, rewards, walking."""
 
-from __future__ import annotations
-
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exported and shipped policies, in training environments and with the player."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from policy_trial import PolicyTrial

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Soft actor-critic: gradients against finite differences, densities, replay, a solved problem."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from learning.test_gradients import finite_differences

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small robot on three omni wheels, with positions and radius of the Kaya's, as files."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

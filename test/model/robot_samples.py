@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small robots written to a folder, for tests of invalid descriptions."""
 
-from __future__ import annotations
-
 import copy
 from pathlib import Path
 from typing import Any

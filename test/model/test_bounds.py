@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bounds of external input: numbers, nested files, limits of joints."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -145,7 +143,7 @@ POSITIONS = st.lists(st.floats(-1e6, 1e6), min_size=3, max_size=3)
 
 
 @given(POSITIONS)
-def test_clipping_ends_inside_and_is_idempotent(q: list[float]) -> None:
+def test_clipping_ends_inside_and_is_idempotent(q):
     clipped = LIMITS.clip(q)
     assert LIMITS.within(clipped)
     assert LIMITS.violations(clipped) == ()
@@ -153,14 +151,14 @@ def test_clipping_ends_inside_and_is_idempotent(q: list[float]) -> None:
     assert LIMITS.within(q) == (LIMITS.violations(q) == ()) == bool(np.all(clipped == q))
 
 
-def test_violations_say_which_joint_and_what_is_allowed() -> None:
+def test_violations_say_which_joint_and_what_is_allowed():
     assert LIMITS.violations([2.0, 0.25, 1e9]) == ("a is 2, allowed is -1 to 1",)
     assert LIMITS.violations([-90.0, 0.25, 0.0])[0].endswith("(in degrees? Angles are in rad)")
     assert len(LIMITS.violations([-2.0, 1.0, 0.0])) == 2
     assert LIMITS.violations([1.0 + 1e-9, 0.0, 0.0], tolerance=1e-8) == ()
 
 
-def test_nan_is_outside_and_stays_nan() -> None:
+def test_nan_is_outside_and_stays_nan():
     q = [np.nan, 0.0, np.nan]
     assert not LIMITS.within(q)
     assert LIMITS.violations(q) == (
@@ -170,19 +168,19 @@ def test_nan_is_outside_and_stays_nan() -> None:
     np.testing.assert_array_equal(LIMITS.clip(q), q)
 
 
-def test_many_positions_are_clipped_at_once() -> None:
+def test_many_positions_are_clipped_at_once():
     q = np.array([[5.0, 5.0, 5.0], [-5.0, -5.0, -5.0]])
     np.testing.assert_array_equal(LIMITS.clip(q), [[1.0, 0.5, 5.0], [-1.0, 0.0, -5.0]])
 
 
 @pytest.mark.parametrize("q", [[], [1.0], [0.0] * 4, 3.0])
-def test_a_wrong_count_is_named(q: object) -> None:
+def test_a_wrong_count_is_named(q):
     for call in (LIMITS.clip, LIMITS.within, LIMITS.violations):
         with pytest.raises(InvalidCommand):
             call(q)  # type: ignore[arg-type]
 
 
-def test_selecting_keeps_the_order_asked_for() -> None:
+def test_selecting_keeps_the_order_asked_for():
     chosen = LIMITS.select(["c", "a"])
     assert chosen.names == ("c", "a")
     np.testing.assert_array_equal(chosen.effort, (6.0, 4.0))
@@ -191,13 +189,13 @@ def test_selecting_keeps_the_order_asked_for() -> None:
         LIMITS.select(["a", "d"])
 
 
-def test_limits_cannot_be_changed() -> None:
+def test_limits_cannot_be_changed():
     with pytest.raises(ValueError, match="read-only"):
         LIMITS.lower[0] = -9.0
     with pytest.raises(ValueError, match="read-only"):
         LIMITS.select(["a"]).upper[0] = 9.0
 
 
-def test_indices_of_a_permutation() -> None:
+def test_indices_of_a_permutation():
     np.testing.assert_array_equal(joint_indices(("c", "b", "a"), LIMITS.names), (2, 1, 0))
     assert joint_indices((), LIMITS.names).shape == (0,)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inverse dynamics and payloads against Pinocchio, MuJoCo and closed forms."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import mujoco

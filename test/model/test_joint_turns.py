@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Continuous joints: positions are equal modulo a turn, in every part of the core."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kinematics of random trees and of the shipped robots, against independent oracles."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -37,7 +35,7 @@ def _generated_code_needs_no_numba():
 
 
 @pytest.fixture(scope="module")
-def arm() -> Kinematics:
+def arm():
     return Kinematics(load_robot("franka").tree)
 
 

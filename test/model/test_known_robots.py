@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arms and bases against published tables, and properties that users rely on."""
 
-from __future__ import annotations
-
 import mujoco
 import numpy as np
 import pytest
@@ -17,16 +15,16 @@ from motion_nodes.errors import UnknownGroup, UnknownState
 
 
 @pytest.fixture(scope="module")
-def franka() -> Robot:
+def franka():
     return load_robot("franka")
 
 
 @pytest.fixture(scope="module")
-def jetbot() -> Robot:
+def jetbot():
     return load_robot("jetbot")
 
 
-def test_the_franka_has_nine_joints_in_the_order_that_clients_use(franka: Robot) -> None:
+def test_the_franka_has_nine_joints_in_the_order_that_clients_use(franka):
     arm = tuple(f"panda_joint{i}" for i in range(1, 8))
     assert franka.joint_names == (*arm, "panda_finger_joint1", "panda_finger_joint2")
     assert franka.group("panda_arm").joints == franka.group("manipulator").joints == arm
@@ -45,7 +43,7 @@ def _craig(a: float, d: float, alpha: float, theta: float) -> np.ndarray:
     )
 
 
-def test_the_flange_follows_the_published_denavit_hartenberg_table(franka: Robot) -> None:
+def test_the_flange_follows_the_published_denavit_hartenberg_table(franka):
     half = np.pi / 2
     a = (0, 0, 0, 0.0825, -0.0825, 0, 0.088)
     d = (0.333, 0, 0.316, 0, 0.384, 0, 0)
@@ -62,7 +60,7 @@ def test_the_flange_follows_the_published_denavit_hartenberg_table(franka: Robot
         np.testing.assert_allclose(ours, X, atol=1e-12)
 
 
-def test_a_state_of_the_arm_leaves_the_fingers_as_at_home(franka: Robot) -> None:
+def test_a_state_of_the_arm_leaves_the_fingers_as_at_home(franka):
     state = franka.named_state("ready")
     np.testing.assert_allclose(state[:7], (0, -0.785, 0, -2.356, 0, 1.571, 0.785))
     np.testing.assert_allclose(state[7:], franka.home[7:])
@@ -71,7 +69,7 @@ def test_a_state_of_the_arm_leaves_the_fingers_as_at_home(franka: Robot) -> None
     assert not state.flags.writeable
 
 
-def test_unknown_states_and_groups_name_the_known_ones(franka: Robot) -> None:
+def test_unknown_states_and_groups_name_the_known_ones(franka):
     with pytest.raises(UnknownState):
         franka.named_state("redy")
     with pytest.raises(UnknownState) as caught:
@@ -82,7 +80,7 @@ def test_unknown_states_and_groups_name_the_known_ones(franka: Robot) -> None:
         franka.group("griper")
 
 
-def test_gains_depend_on_the_mode(franka: Robot, jetbot: Robot) -> None:
+def test_gains_depend_on_the_mode(franka, jetbot):
     drive = franka.drive("panda_joint4")
     assert drive.gains() == (drive.stiffness, drive.damping)
     assert drive.gains("velocity") == (0.0, drive.damping)
@@ -91,7 +89,7 @@ def test_gains_depend_on_the_mode(franka: Robot, jetbot: Robot) -> None:
     assert drive.max_effort == 87.0
 
 
-def test_named_states_of_the_franka_touch_nothing(franka: Robot) -> None:
+def test_named_states_of_the_franka_touch_nothing(franka):
     model, data = _contact_model(franka)
     near = {frozenset((joint.parent, joint.child)) for joint in franka.tree.joints.values()}
     near |= {frozenset(pair) for pair in franka.description.collision.ignore}
@@ -112,11 +110,11 @@ def _contact_model(robot: Robot) -> tuple[mujoco.MjModel, mujoco.MjData]:
     return model, mujoco.MjData(model)
 
 
-def test_collision_spheres_stand_on_links_of_the_franka(franka: Robot) -> None:
+def test_collision_spheres_stand_on_links_of_the_franka(franka):
     assert set(franka.spheres) <= set(franka.tree.links)
 
 
-def test_wheels_and_caster_of_the_jetbot_touch_the_floor_exactly(jetbot: Robot) -> None:
+def test_wheels_and_caster_of_the_jetbot_touch_the_floor_exactly(jetbot):
     """base_link lies on the floor: the lowest point of each part that rolls is at z = 0."""
     assert jetbot.base is not None
     for name in jetbot.base.wheel_names:
@@ -135,7 +133,7 @@ def test_wheels_and_caster_of_the_jetbot_touch_the_floor_exactly(jetbot: Robot) 
         assert shape.X_LG[2, 3] - shape.geometry.size[2] / 2 > 0.01
 
 
-def test_wheel_joints_of_the_jetbot_agree_with_its_geometry(jetbot: Robot) -> None:
+def test_wheel_joints_of_the_jetbot_agree_with_its_geometry(jetbot):
     assert jetbot.base is not None
     left = jetbot.tree.joint("left_wheel_joint").X_PJ[:3, 3]
     right = jetbot.tree.joint("right_wheel_joint").X_PJ[:3, 3]
@@ -145,7 +143,7 @@ def test_wheel_joints_of_the_jetbot_agree_with_its_geometry(jetbot: Robot) -> No
         np.testing.assert_array_equal(jetbot.tree.joint(name).axis, (0, 1, 0))
 
 
-def test_the_jetbot_stands_between_wheels_and_caster(jetbot: Robot) -> None:
+def test_the_jetbot_stands_between_wheels_and_caster(jetbot):
     mass, moment = 0.0, np.zeros(3)
     for name, part in jetbot.tree.links.items():
         origin = np.zeros(3)
@@ -161,7 +159,7 @@ def test_the_jetbot_stands_between_wheels_and_caster(jetbot: Robot) -> None:
     assert jetbot.base.linear.x.max_acceleration * centre[2] < 9.81 * -centre[0]
 
 
-def test_the_wheels_of_the_jetbot_can_do_what_its_limits_promise(jetbot: Robot) -> None:
+def test_the_wheels_of_the_jetbot_can_do_what_its_limits_promise(jetbot):
     base = jetbot.base
     assert base is not None
     fastest = jetbot.limits.velocity[0] * base.wheel_radius
@@ -173,7 +171,7 @@ PI = np.pi
 
 
 @pytest.fixture(scope="module")
-def ur10e() -> Robot:
+def ur10e():
     return load_robot("ur10e")
 
 
@@ -182,7 +180,7 @@ def _classic(a: float, d: float, alpha: float, theta: float) -> np.ndarray:
     return multiply(from_xyz_rpy((0, 0, d), (0, 0, theta)), from_xyz_rpy((a, 0, 0), (alpha, 0, 0)))
 
 
-def test_base_to_tool_follows_the_published_denavit_hartenberg_table(ur10e: Robot) -> None:
+def test_base_to_tool_follows_the_published_denavit_hartenberg_table(ur10e):
     """The manufacturer's frames are `base` and `tool0`."""
     a = (0, -0.6127, -0.57155, 0, 0, 0)
     d = (0.1807, 0, 0, 0.17415, 0.11985, 0.11655)
@@ -196,7 +194,7 @@ def test_base_to_tool_follows_the_published_denavit_hartenberg_table(ur10e: Robo
         np.testing.assert_allclose(ours, multiply(*map(_classic, a, d, alpha, q)), atol=1e-9)
 
 
-def test_clients_find_group_frames_and_joints_by_their_usual_names(ur10e: Robot) -> None:
+def test_clients_find_group_frames_and_joints_by_their_usual_names(ur10e):
     joints = (
         "shoulder_pan_joint",
         "shoulder_lift_joint",
@@ -213,14 +211,14 @@ def test_clients_find_group_frames_and_joints_by_their_usual_names(ur10e: Robot)
     assert {"home", "up", "test_configuration", "ready"} <= set(ur10e.state_names)
 
 
-def test_the_tool_points_down_in_ready(ur10e: Robot) -> None:
+def test_the_tool_points_down_in_ready(ur10e):
     X = Kinematics(ur10e.tree).pose(ur10e.named_state("ready"), "tool0")
     np.testing.assert_allclose(X[:3, 2], (0, 0, -1), atol=1e-3)
     assert X[0, 3] > 0.5
     assert X[2, 3] > 0.3
 
 
-def test_limits_are_those_of_the_manual(ur10e: Robot) -> None:
+def test_limits_are_those_of_the_manual(ur10e):
     degrees = np.degrees(ur10e.limits.velocity)
     np.testing.assert_allclose(degrees, (120, 120, 180, 180, 180, 180), rtol=1e-12)
     np.testing.assert_allclose(ur10e.limits.effort, (330, 330, 150, 54, 54, 54))
@@ -228,7 +226,7 @@ def test_limits_are_those_of_the_manual(ur10e: Robot) -> None:
     np.testing.assert_array_equal(ur10e.limits.lower, -ur10e.limits.upper)
 
 
-def test_named_states_touch_nothing(ur10e: Robot) -> None:
+def test_named_states_touch_nothing(ur10e):
     model = imported(ur10e)
     data = mujoco.MjData(model)
     near = {frozenset((joint.parent, joint.child)) for joint in ur10e.tree.joints.values()}
@@ -255,7 +253,7 @@ MASSES = {"ur3e": 8.7985, "ur16e": 27.26}
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_base_to_tool_follows_the_published_denavit_hartenberg_table_of_ur_arms(name: str) -> None:
+def test_base_to_tool_follows_the_published_denavit_hartenberg_table_of_ur_arms(name):
     """The manufacturer's frames are `base` and `tool0`."""
     a2, a3, d1, d4, d5, d6 = TABLES[name]
     robot = load_robot(name)
@@ -278,7 +276,7 @@ def test_base_to_tool_follows_the_published_denavit_hartenberg_table_of_ur_arms(
 
 
 @pytest.mark.parametrize("name", MASSES)
-def test_masses_are_those_that_are_published(name: str) -> None:
+def test_masses_are_those_that_are_published(name):
     tree = load_robot(name).tree
     moving = [j.child for j in tree.joints.values() if j.movable]
     masses = [tree.links[link].inertial.mass for link in moving]
@@ -286,7 +284,7 @@ def test_masses_are_those_that_are_published(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_the_tool_points_down_in_ready_of_ur_arms(name: str) -> None:
+def test_the_tool_points_down_in_ready_of_ur_arms(name):
     robot = load_robot(name)
     pose = Kinematics(robot.tree).pose(robot.named_state("ready"), "tool0")
     assert pose[2, 2] < -0.999
@@ -299,7 +297,7 @@ UPPER, FOREARM, HAND = (0.024, 0.128), (0.124, 0.0), (0.126, 0.0)
 """Offsets from joint to joint, and to the tool, at zero: forward, up [m]."""
 
 
-def test_tool_is_that_of_a_turned_planar_chain() -> None:
+def test_tool_is_that_of_a_turned_planar_chain():
     kinematics = Kinematics(ROBOT.tree)
     limits = ROBOT.limits
     for q in np.random.default_rng(5).uniform(limits.lower, limits.upper, (20, 5)):
@@ -316,7 +314,7 @@ def test_tool_is_that_of_a_turned_planar_chain() -> None:
         assert X[2, 0] == pytest.approx(-np.sin(pitch), abs=1e-9)
 
 
-def test_fingers_move_alike() -> None:
+def test_fingers_move_alike():
     kinematics = Kinematics(ROBOT.tree)
     q = ROBOT.named_state("open")
     left = kinematics.pose(q, "gripper_left_link")[:3, 3]

@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finding and loading robots, and the error of each invalid field."""
 
-from __future__ import annotations
-
 import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,16 +14,14 @@ from motion_nodes.errors import InvalidConfig, InvalidDescription, MotionError, 
 
 
 @pytest.fixture(autouse=True)
-def _no_search_path(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_search_path(monkeypatch):
     monkeypatch.delenv(PATH_VARIABLE, raising=False)
 
 
 # ---------------------------------------------------------------------------------------- finding
 
 
-def test_a_robot_is_found_by_file_folder_and_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_robot_is_found_by_file_folder_and_name(tmp_path, monkeypatch):
     file = write_robot(tmp_path / "robots" / "tiny", ARM)
     assert load_robot(file).name == load_robot(str(file.parent)).name == "tiny"
     with pytest.raises(RobotNotFound):
@@ -39,7 +34,7 @@ def test_a_robot_is_found_by_file_folder_and_name(
     assert "franka" in available_robots()
 
 
-def test_an_unknown_robot_lists_the_known_ones() -> None:
+def test_an_unknown_robot_lists_the_known_ones():
     with pytest.raises(RobotNotFound):
         load_robot("frnka")
     with pytest.raises(RobotNotFound):
@@ -51,9 +46,7 @@ def test_an_unknown_robot_lists_the_known_ones() -> None:
     assert "no file" in str(missing.value)
 
 
-def test_two_robots_of_one_name_are_refused_and_both_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_robots_of_one_name_are_refused_and_both_named(tmp_path, monkeypatch):
     first = write_robot(tmp_path / "one" / "tiny", ARM)
     second = write_robot(tmp_path / "two" / "other_folder", ARM)
     monkeypatch.setenv(PATH_VARIABLE, f"{tmp_path / 'one'}{os.pathsep}{tmp_path / 'two'}")
@@ -67,27 +60,21 @@ def test_two_robots_of_one_name_are_refused_and_both_named(
     assert load_robot(first).name == "tiny"
 
 
-def test_a_shipped_robot_cannot_be_replaced_unseen(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_shipped_robot_cannot_be_replaced_unseen(tmp_path, monkeypatch):
     write_robot(tmp_path / "mine", changed(ARM, "name", "franka"))
     monkeypatch.setenv(PATH_VARIABLE, str(tmp_path))
     with pytest.raises(InvalidConfig):
         load_robot("franka")
 
 
-def test_one_robot_reached_in_two_ways_is_one_robot(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_robot_reached_in_two_ways_is_one_robot(tmp_path, monkeypatch):
     write_robot(tmp_path / "tiny", ARM)
     (tmp_path / "link").symlink_to(tmp_path / "tiny")
     monkeypatch.setenv(PATH_VARIABLE, f"{tmp_path}{os.pathsep}{tmp_path / 'tiny'}")
     assert load_robot("tiny").name == "tiny"
 
 
-def test_a_broken_robot_does_not_hide_the_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broken_robot_does_not_hide_the_others(tmp_path, monkeypatch):
     write_robot(tmp_path / "broken", "name: broken\n  bad: [")
     monkeypatch.setenv(PATH_VARIABLE, str(tmp_path))
     assert {"broken", "franka"} <= set(available_robots())
@@ -99,7 +86,7 @@ def test_a_broken_robot_does_not_hide_the_others(
 # ---------------------------------------------------------------------------------------- content
 
 
-def test_an_arm_is_assembled(tmp_path: Path) -> None:
+def test_an_arm_is_assembled(tmp_path):
     robot = load_robot(write_robot(tmp_path, ARM))
     assert robot.joint_names == ("j1", "j2")
     np.testing.assert_array_equal(robot.limits.acceleration, (5, 6))
@@ -113,7 +100,7 @@ def test_an_arm_is_assembled(tmp_path: Path) -> None:
     assert robot.spheres == {}
 
 
-def test_a_base_is_assembled(tmp_path: Path) -> None:
+def test_a_base_is_assembled(tmp_path):
     robot = load_robot(write_robot(tmp_path, BASE, WHEELS))
     assert robot.base is not None
     assert robot.base.wheel_names == ("j1", "j2")
@@ -121,13 +108,13 @@ def test_a_base_is_assembled(tmp_path: Path) -> None:
     np.testing.assert_array_equal(robot.named_state("home"), (0, 0))
 
 
-def test_home_without_a_state_is_the_allowed_position_nearest_zero(tmp_path: Path) -> None:
+def test_home_without_a_state_is_the_allowed_position_nearest_zero(tmp_path):
     text = TWO_JOINTS.replace('lower="-1"', 'lower="0.25"', 1)
     robot = load_robot(write_robot(tmp_path, changed(ARM, "named_states", {}), text))
     np.testing.assert_array_equal(robot.home, (0.25, 0.0))
 
 
-def test_a_number_may_be_written_without_a_point(tmp_path: Path) -> None:
+def test_a_number_may_be_written_without_a_point(tmp_path):
     file = write_robot(tmp_path, ARM)
     file.write_text(file.read_text().replace("j1: 5.0", "j1: 5e-3"))
     assert load_robot(file).limits.acceleration[0] == 0.005
@@ -147,14 +134,14 @@ def test_a_number_may_be_written_without_a_point(tmp_path: Path) -> None:
         ("1: a\n", r"\b1\b.*text"),
     ],
 )
-def test_corrupt_yaml_is_named_with_its_place(tmp_path: Path, text: str, message: str) -> None:
+def test_corrupt_yaml_is_named_with_its_place(tmp_path, text, message):
     file = write_robot(tmp_path, text)
     with pytest.raises(InvalidDescription, match=message) as caught:
         load_robot(file)
     assert str(caught.value).startswith(str(file))
 
 
-def test_yaml_that_is_no_text_is_named(tmp_path: Path) -> None:
+def test_yaml_that_is_no_text_is_named(tmp_path):
     file = write_robot(tmp_path, ARM)
     file.write_bytes(b"name: \xff\xfe")
     with pytest.raises(InvalidDescription):
@@ -354,7 +341,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str, object, str]] = {
 
 
 @pytest.mark.parametrize("case", FAULTS)
-def test_each_fault_is_named(case: str, tmp_path: Path) -> None:
+def test_each_fault_is_named(case, tmp_path):
     description, path, value, message = FAULTS[case]
     if path.startswith("sources.base"):
         broken = changed(description, "sources", {**description["sources"], path[8:]: value})
@@ -371,13 +358,13 @@ def test_each_fault_is_named(case: str, tmp_path: Path) -> None:
     assert told.endswith((".", ")"))
 
 
-def test_the_untouched_samples_are_good(tmp_path: Path) -> None:
+def test_the_untouched_samples_are_good(tmp_path):
     """The samples of the faults above are valid without the fault."""
     assert load_robot(write_robot(tmp_path / "arm", ARM)).name == "tiny"
     assert load_robot(write_robot(tmp_path / "base", BASE, WHEELS)).name == "cart"
 
 
-def test_a_wheel_that_cannot_turn_round_is_named(tmp_path: Path) -> None:
+def test_a_wheel_that_cannot_turn_round_is_named(tmp_path):
     limits = '<limit lower="-1" upper="1" velocity="9" effort="1"/>'
     text = WHEELS.replace("continuous", "revolute").replace(
         '<limit velocity="9" effort="1"/>', limits
@@ -386,7 +373,7 @@ def test_a_wheel_that_cannot_turn_round_is_named(tmp_path: Path) -> None:
         load_robot(write_robot(tmp_path, BASE, text))
 
 
-def test_faults_of_the_urdf_name_the_urdf(tmp_path: Path) -> None:
+def test_faults_of_the_urdf_name_the_urdf(tmp_path):
     file = write_robot(tmp_path, ARM, TWO_JOINTS.replace('mass value="1"', 'mass value="0"'))
     with pytest.raises(InvalidDescription):
         load_robot(file)
@@ -402,13 +389,13 @@ def test_faults_of_the_urdf_name_the_urdf(tmp_path: Path) -> None:
         ("b: [[0, 0, 0, x]]\n", "b[0][3]"),
     ],
 )
-def test_faults_of_the_spheres_are_named(tmp_path: Path, text: str, message: str) -> None:
+def test_faults_of_the_spheres_are_named(tmp_path, text, message):
     file = write_robot(tmp_path, changed(ARM, "collision", {"spheres": "spheres.yaml"}))
     (tmp_path / "spheres.yaml").write_text(text)
     with pytest.raises(InvalidDescription, check=about(message)):
         load_robot(file)
 
 
-def test_every_fault_can_be_caught_as_one_kind(tmp_path: Path) -> None:
+def test_every_fault_can_be_caught_as_one_kind(tmp_path):
     with pytest.raises(MotionError):
         load_robot(write_robot(tmp_path, "{"))

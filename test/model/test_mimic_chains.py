@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mimic and passive joints: groups, limits, kinematics, dynamics, formats."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from pathlib import Path
@@ -54,12 +52,12 @@ def written(folder: Path, name: str, text: str) -> Robot:
 
 
 @pytest.fixture
-def lift(tmp_path: Path) -> Robot:
+def lift(tmp_path):
     return written(tmp_path, "lift.srdf", SRDF.format("base_link", "tool0"))
 
 
 @pytest.mark.parametrize("name", ["lift.srdf", "lift.xrdf"])
-def test_formats_keep_base_and_tip_there_and_back(tmp_path: Path, name: str) -> None:
+def test_formats_keep_base_and_tip_there_and_back(tmp_path, name):
     text = SRDF.format("base_link", "tool0") if name.endswith("srdf") else XRDF
     robot = written(tmp_path, name, text)
     robots = [robot, written(tmp_path, "again.srdf", srdf(robot, ()))]
@@ -71,7 +69,7 @@ def test_formats_keep_base_and_tip_there_and_back(tmp_path: Path, name: str) -> 
         assert each.joint_names == JOINTS
 
 
-def test_a_robot_yaml_may_name_the_tip(tmp_path: Path, lift: Robot) -> None:
+def test_a_robot_yaml_may_name_the_tip(tmp_path, lift):
     description = dataclasses.replace(
         lift.description,
         name="lift",
@@ -89,7 +87,7 @@ def test_a_robot_yaml_may_name_the_tip(tmp_path: Path, lift: Robot) -> None:
         load_robot(tmp_path / "lift")
 
 
-def test_the_column_of_the_lift_is_two(lift: Robot) -> None:
+def test_the_column_of_the_lift_is_two(lift):
     kinematics = Kinematics(lift.tree, lift.joint_names, base=lift.base_frame)
     rng = np.random.default_rng(0)
     for q in rng.uniform(0.0, 0.25, (10, 6)):
@@ -102,7 +100,7 @@ def test_the_column_of_the_lift_is_two(lift: Robot) -> None:
 
 
 @pytest.mark.parametrize("solver", ["damped_least_squares", "jacobian_transpose"])
-def test_inverse_kinematics_moves_both_stages(lift: Robot, solver: str) -> None:
+def test_inverse_kinematics_moves_both_stages(lift, solver):
     chain = IkChain.of_group(lift, "arm")
     kinematics = Kinematics(lift.tree, lift.joint_names, base=lift.base_frame)
     limits, rng = lift.group("arm").limits, np.random.default_rng(1)
@@ -117,12 +115,12 @@ def test_inverse_kinematics_moves_both_stages(lift: Robot, solver: str) -> None:
         assert limits.within(found.q)
 
 
-def test_closed_forms_refuse_in_words(lift: Robot) -> None:
+def test_closed_forms_refuse_in_words(lift):
     with pytest.raises(InvalidConfig, match="lift_lower"):
         make_solver(IkChain.of_group(lift, "arm"), "analytic")
 
 
-def test_gravity_of_the_leader_includes_its_members(lift: Robot) -> None:
+def test_gravity_of_the_leader_includes_its_members(lift):
     dynamics = InverseDynamics(lift.tree)
     above = {name: lift.tree.links[name].inertial for name in lift.tree.frame_names}
     masses = {name: own.mass for name, own in above.items() if own is not None}
@@ -136,7 +134,7 @@ def test_gravity_of_the_leader_includes_its_members(lift: Robot) -> None:
     assert M[0, 0] == pytest.approx(first + 4.0 * sum(masses.values()))
 
 
-def test_efforts_of_all_members_are_limited(tmp_path: Path) -> None:
+def test_efforts_of_all_members_are_limited(tmp_path):
     """The upper stage carries what is above it; the drive of the leader moves both stages."""
     text, at_rest = LIFT.read_text(), np.array([[0.1, 0.0, 0.0, 0.0, 0.0, 0.0]])
     head, tail = text.split('<joint name="lift_upper"')
@@ -156,7 +154,7 @@ def test_efforts_of_all_members_are_limited(tmp_path: Path) -> None:
             assert text == "" if holds else text.startswith("lift_upper needs"), text
 
 
-def test_in_order_of_the_formulas_of_two_stages() -> None:
+def test_in_order_of_the_formulas_of_two_stages():
     """A follower of a follower, with offsets and a negative multiplier."""
     text = LIFT.read_text().replace(
         "</robot>",
@@ -182,7 +180,7 @@ def test_in_order_of_the_formulas_of_two_stages() -> None:
 
 @pytest.mark.parametrize("multiplier", [1.0, -1.0, 0.5, -2.5])
 @pytest.mark.parametrize("offset", [0.0, 0.03])
-def test_limits_keep_all_members_within_theirs(multiplier: float, offset: float) -> None:
+def test_limits_keep_all_members_within_theirs(multiplier, offset):
     low, high = sorted((0.05 * multiplier + offset, 0.2 * multiplier + offset))
     old = LIFT.read_text()
     before = (
@@ -205,15 +203,13 @@ def test_limits_keep_all_members_within_theirs(multiplier: float, offset: float)
     np.testing.assert_allclose((chain.lower[0], chain.upper[0]), (0.05, 0.2))
 
 
-def test_ranges_without_a_common_point_are_refused() -> None:
+def test_ranges_without_a_common_point_are_refused():
     text = LIFT.read_text().replace('multiplier="1" offset="0"', 'multiplier="1" offset="0.9"')
     with pytest.raises(InvalidDescription, match="'lift_upper' mimics 'lift_lower'.*-0.9 to -0.65"):
         JointLimits.of_tree(read_urdf(text))
 
 
-def test_a_leader_outside_the_chain_is_said(
-    tmp_path: Path, lift: Robot, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_leader_outside_the_chain_is_said(tmp_path, lift, caplog):
     with pytest.raises(InvalidDescription, match="'lift_upper' between stage1 and tool0 mimics"):
         lift.tree.variables("stage1", "tool0")
     other = written(tmp_path, "other.srdf", SRDF.format("stage1", "tool0"))
@@ -221,7 +217,7 @@ def test_a_leader_outside_the_chain_is_said(
     assert "mimics 'lift_lower', which is not between them" in caplog.text
 
 
-def test_agreeing_values_are_reduced_to_the_leader(lift: Robot) -> None:
+def test_agreeing_values_are_reduced_to_the_leader(lift):
     joints = NamedJoints(lift.tree, ("j1", "lift_upper", "lift_lower", "elsewhere"))
     assert joints.names == ("j1", "lift_lower", "elsewhere")
     np.testing.assert_allclose(joints.positions([1.0, 0.2, 0.2, 5.0]), [1.0, 0.2, 5.0])
@@ -233,14 +229,14 @@ def test_agreeing_values_are_reduced_to_the_leader(lift: Robot) -> None:
 
 
 @pytest.mark.parametrize("upper", [0.201, 0.3, -0.2, math.inf])
-def test_a_disagreement_names_both_values(lift: Robot, upper: float) -> None:
+def test_a_disagreement_names_both_values(lift, upper):
     if upper == 0.201:
         upper = 0.2011
     with pytest.raises(InvalidCommand, match="lift_upper is given as .*lift_lower as 0.2"):
         leader_values(lift.tree, {"lift_lower": 0.2, "lift_upper": upper})
 
 
-def test_measured_states_may_have_play_and_missing_values_are_not_compared(lift: Robot) -> None:
+def test_measured_states_may_have_play_and_missing_values_are_not_compared(lift):
     given = {"lift_lower": 0.2, "lift_upper": 0.203}
     assert leader_values(lift.tree, given, MEASURED) == {"lift_lower": 0.2}
     joints = NamedJoints(lift.tree, ("lift_lower", "lift_upper"))
@@ -267,7 +263,7 @@ def load(folder: Path, description: dict[str, object] = PASSIVE, text: str = CAR
     return load_robot(folder)
 
 
-def test_passive_joints_are_joints_with_a_drive_that_does_nothing(tmp_path: Path) -> None:
+def test_passive_joints_are_joints_with_a_drive_that_does_nothing(tmp_path):
     robot = load(tmp_path)
     assert robot.joint_names == ("j1", "j2", "swivel", "caster")
     assert robot.passive_joints == ("swivel", "caster")
@@ -278,7 +274,7 @@ def test_passive_joints_are_joints_with_a_drive_that_does_nothing(tmp_path: Path
     assert not any(robot.drive(name).passive for name in ("j1", "j2"))
 
 
-def test_no_controller_leads_them(tmp_path: Path) -> None:
+def test_no_controller_leads_them(tmp_path):
     robot = load(tmp_path)
     assert robot.arm_joints == ()
     assert robot.base_joints == ("j1", "j2")
@@ -300,6 +296,6 @@ def test_no_controller_leads_them(tmp_path: Path) -> None:
         ("groups", {"all": {"joints": ["j1", "caster"]}}, "groups.all.joints"),
     ],
 )
-def test_each_fault_is_named(path: str, value: object, message: str, tmp_path: Path) -> None:
+def test_each_fault_is_named(path, value, message, tmp_path):
     with pytest.raises(InvalidDescription, check=about(message)):
         load(tmp_path, changed(PASSIVE, path, value))

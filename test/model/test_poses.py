@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Poses against SciPy and their inverses; placements; poses of links."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -40,7 +38,7 @@ RPY = st.tuples(TURN, PITCH, TURN)
 
 
 @given(VECTOR, RPY)
-def test_roll_pitch_yaw_equal_scipy(xyz: tuple[float, ...], rpy: tuple[float, ...]) -> None:
+def test_roll_pitch_yaw_equal_scipy(xyz, rpy):
     X = from_xyz_rpy(xyz, rpy)
     np.testing.assert_allclose(X[:3, :3], Rotation.from_euler("xyz", rpy).as_matrix(), atol=1e-14)
     np.testing.assert_array_equal(X[:3, 3], xyz)
@@ -48,13 +46,13 @@ def test_roll_pitch_yaw_equal_scipy(xyz: tuple[float, ...], rpy: tuple[float, ..
 
 
 @given(RPY)
-def test_reading_roll_pitch_yaw_gives_the_same_rotation(rpy: tuple[float, ...]) -> None:
+def test_reading_roll_pitch_yaw_gives_the_same_rotation(rpy):
     X = from_xyz_rpy(rpy=rpy)
     np.testing.assert_allclose(from_xyz_rpy(rpy=to_rpy(X)), X, atol=2e-8)
 
 
 @given(RPY)
-def test_quaternions_go_there_and_back(rpy: tuple[float, ...]) -> None:
+def test_quaternions_go_there_and_back(rpy):
     X = from_xyz_rpy(rpy=rpy)
     quaternion = to_quat_xyzw(X)
     assert np.linalg.norm(quaternion) == pytest.approx(1.0, abs=1e-14)
@@ -63,7 +61,7 @@ def test_quaternions_go_there_and_back(rpy: tuple[float, ...]) -> None:
 
 
 @given(RPY, st.floats(1e-6, 1e6))
-def test_the_length_of_a_quaternion_does_not_matter(rpy: tuple[float, ...], factor: float) -> None:
+def test_the_length_of_a_quaternion_does_not_matter(rpy, factor):
     quaternion = Rotation.from_euler("xyz", rpy).as_quat()
     X = from_xyz_quat((1, 2, 3), factor * quaternion)
     np.testing.assert_allclose(X[:3, :3], Rotation.from_quat(quaternion).as_matrix(), atol=1e-13)
@@ -72,7 +70,7 @@ def test_the_length_of_a_quaternion_does_not_matter(rpy: tuple[float, ...], fact
 @pytest.mark.parametrize(
     "axis", [(1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 0), (0, 1, 1), (1, 1, 1), (-1, 2, 3)]
 )
-def test_half_turns_have_exact_quaternions(axis: tuple[int, ...]) -> None:
+def test_half_turns_have_exact_quaternions(axis):
     unit = np.array(axis) / np.linalg.norm(axis)
     X = np.eye(4)
     X[:3, :3] = 2 * np.outer(unit, unit) - np.eye(3)
@@ -82,9 +80,7 @@ def test_half_turns_have_exact_quaternions(axis: tuple[int, ...]) -> None:
 
 
 @given(VECTOR, RPY, VECTOR, RPY)
-def test_composing_and_inverting(
-    p: tuple[float, ...], r: tuple[float, ...], s: tuple[float, ...], t: tuple[float, ...]
-) -> None:
+def test_composing_and_inverting(p, r, s, t):
     X_AB, X_BC = from_xyz_rpy(p, r), from_xyz_rpy(s, t)
     np.testing.assert_allclose(compose(X_AB, inverse(X_AB)), np.eye(4), atol=1e-13)
     X_AC = compose(X_AB, X_BC)
@@ -94,19 +90,19 @@ def test_composing_and_inverting(
     np.testing.assert_allclose(both, [inverse(X_AB), inverse(X_BC)], atol=1e-15)
 
 
-def test_the_product_of_no_poses_is_the_identity() -> None:
+def test_the_product_of_no_poses_is_the_identity():
     np.testing.assert_array_equal(multiply(), np.eye(4))
 
 
 @pytest.mark.parametrize(
     "quaternion", [(0, 0, 0, 0), (np.nan, 0, 0, 1), (np.inf, 0, 0, 1), (0, 0, 1), (1,) * 5]
 )
-def test_what_is_no_rotation_is_refused(quaternion: tuple[float, ...]) -> None:
+def test_what_is_no_rotation_is_refused(quaternion):
     with pytest.raises(ValueError):
         from_xyz_quat((0, 0, 0), quaternion)
 
 
-def test_many_quaternions_and_rotations_agree_with_scipy() -> None:
+def test_many_quaternions_and_rotations_agree_with_scipy():
     rng = np.random.default_rng(1)
     axis = rng.normal(size=(4, 50, 3))
     axis /= np.linalg.norm(axis, axis=-1, keepdims=True)
@@ -122,7 +118,7 @@ def test_many_quaternions_and_rotations_agree_with_scipy() -> None:
     assert rotation_about(np.zeros((0, 3)), np.zeros(0)).shape == (0, 3, 3)
 
 
-def test_a_quaternion_alone_is_that_of_many() -> None:
+def test_a_quaternion_alone_is_that_of_many():
     turns = np.pi * np.array([(1, 0, 0), (0, 1, 0), (0, 0, 1), (0.6, 0.8, 0), (0, 0.6, -0.8)])
     rotations = np.concatenate(
         [

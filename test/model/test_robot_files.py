@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Robots in XRDF, SRDF, Lula's and cuRobo's files: reading, writing, errors."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 from xml.etree import ElementTree as Xml

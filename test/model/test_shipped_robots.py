@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every shipped robot: complete, valid, equal in other libraries, shapes around meshes."""
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -28,7 +26,7 @@ SHIPPED = sorted(available_robots())
 
 
 @pytest.fixture(scope="module", params=SHIPPED)
-def robot(request: pytest.FixtureRequest) -> Robot:
+def robot(request):
     return load_robot(request.param)
 
 
@@ -67,16 +65,16 @@ def all_values(robot: Robot, q: Array) -> dict[str, float]:
     return values
 
 
-def test_all_promised_robots_are_shipped() -> None:
+def test_all_promised_robots_are_shipped():
     promised = "franka fr3 ur5e ur10e xarm6 xarm7 so101 jetbot nova_carter turtlebot3_burger kaya"
     assert {*promised.split(), "leatherback", "ur3e", "ur16e", "open_manipulator_x"} <= set(SHIPPED)
 
 
-def test_name_and_folder_agree(robot: Robot) -> None:
+def test_name_and_folder_agree(robot):
     assert robot.directory.name == robot.name == robot.tree.name
 
 
-def test_limits_are_finite_except_positions_of_wheels(robot: Robot) -> None:
+def test_limits_are_finite_except_positions_of_wheels(robot):
     limits = robot.limits
     driven = [i for i, name in enumerate(robot.joint_names) if name not in robot.passive_joints]
     for values in (limits.velocity, limits.effort, limits.acceleration, limits.jerk):
@@ -88,13 +86,13 @@ def test_limits_are_finite_except_positions_of_wheels(robot: Robot) -> None:
     assert np.all(limits.lower[bounded] < limits.upper[bounded])
 
 
-def test_every_named_state_lies_inside_the_limits(robot: Robot) -> None:
+def test_every_named_state_lies_inside_the_limits(robot):
     assert "home" in robot.state_names
     for name in robot.state_names:
         assert robot.limits.violations(robot.named_state(name)) == ()
 
 
-def test_every_moving_part_has_mass(robot: Robot) -> None:
+def test_every_moving_part_has_mass(robot):
     """Physics engines need mass in every moving body, fixed links included."""
     carried: dict[str, float] = {}
     for frame in robot.tree.frame_names:
@@ -108,7 +106,7 @@ def test_every_moving_part_has_mass(robot: Robot) -> None:
     assert all(mass > 0.0 for mass in carried.values()), carried
 
 
-def test_mass_matrix_is_positive_definite(robot: Robot) -> None:
+def test_mass_matrix_is_positive_definite(robot):
     model = pin.buildModelFromXML(robot.urdf)
     data = model.createData()
     for q in random_configurations(robot, 5):
@@ -116,7 +114,7 @@ def test_mass_matrix_is_positive_definite(robot: Robot) -> None:
         assert np.linalg.eigvalsh(np.triu(M) + np.triu(M, 1).T).min() > 0.0
 
 
-def test_frames_equal_those_of_pinocchio(robot: Robot) -> None:
+def test_frames_equal_those_of_pinocchio(robot):
     model = pin.buildModelFromXML(robot.urdf)
     data = model.createData()
     for q in random_configurations(robot, 10):
@@ -126,7 +124,7 @@ def test_frames_equal_those_of_pinocchio(robot: Robot) -> None:
             np.testing.assert_allclose(X, oracle, atol=1e-9, err_msg=name)
 
 
-def test_frames_equal_those_of_mujocos_urdf_importer(robot: Robot) -> None:
+def test_frames_equal_those_of_mujocos_urdf_importer(robot):
     # Without this element MuJoCo merges links that are fixed to each other.
     model = imported(robot)
     data = mujoco.MjData(model)
@@ -144,7 +142,7 @@ def test_frames_equal_those_of_mujocos_urdf_importer(robot: Robot) -> None:
             )
 
 
-def test_limits_and_masses_equal_those_of_pinocchio(robot: Robot) -> None:
+def test_limits_and_masses_equal_those_of_pinocchio(robot):
     model = pin.buildModelFromXML(robot.urdf)
     for i, name in enumerate(robot.joint_names):
         joint = model.joints[model.getJointId(name)]
@@ -158,7 +156,7 @@ def test_limits_and_masses_equal_those_of_pinocchio(robot: Robot) -> None:
     assert ours == pytest.approx(theirs, rel=1e-12)
 
 
-def test_each_source_points_at_a_heading_of_the_readme(robot: Robot) -> None:
+def test_each_source_points_at_a_heading_of_the_readme(robot):
     readme = (robot.directory / "README.md").read_text()
     headings = {
         re.sub(r"[^a-z0-9 -]", "", line.lstrip("# ").lower()).replace(" ", "-")
@@ -172,7 +170,7 @@ def test_each_source_points_at_a_heading_of_the_readme(robot: Robot) -> None:
         assert anchor in headings
 
 
-def test_each_moving_link_can_be_seen_and_touched(robot: Robot) -> None:
+def test_each_moving_link_can_be_seen_and_touched(robot):
     for joint in robot.tree.joints.values():
         if joint.movable:
             part = robot.tree.links[joint.child]
@@ -180,7 +178,7 @@ def test_each_moving_link_can_be_seen_and_touched(robot: Robot) -> None:
             assert part.collisions, part.name
 
 
-def test_shapes_need_no_files_but_the_robots_own_and_have_colours(robot: Robot) -> None:
+def test_shapes_need_no_files_but_the_robots_own_and_have_colours(robot):
     for part in robot.tree.links.values():
         for shape in (*part.visuals, *part.collisions):
             if isinstance(shape.geometry, Mesh):
@@ -189,14 +187,14 @@ def test_shapes_need_no_files_but_the_robots_own_and_have_colours(robot: Robot) 
         assert all(shape.rgba is not None for shape in part.visuals)
 
 
-def test_a_group_finds_its_joints_in_all_joints(robot: Robot) -> None:
+def test_a_group_finds_its_joints_in_all_joints(robot):
     for group in robot.groups.values():
         assert tuple(robot.joint_names[i] for i in group.indices) == group.joints
         for alias in group.aliases:
             assert robot.group(alias) is group
 
 
-def test_package_holds_readme_and_licence_line(robot: Robot) -> None:
+def test_package_holds_readme_and_licence_line(robot):
     for name in ("robot.yaml", robot.description.urdf):
         assert "SPDX-License-Identifier: Apache-2.0" in (robot.directory / name).read_text()
     assert Path(robot.directory / "README.md").stat().st_size > 500
@@ -227,7 +225,7 @@ FINGER = (
 
 
 @pytest.fixture(scope="module", params=sorted(EXTREMES))
-def robot_of_published_shapes(request: pytest.FixtureRequest) -> Robot:
+def robot_of_published_shapes(request):
     return load_robot(request.param)
 
 
@@ -239,14 +237,14 @@ def hull_of(robot: Robot, link: str) -> ConvexHull:
     return ConvexHull(read_mesh(robot.mesh_path(shape.geometry.filename)).vertices)
 
 
-def test_each_published_mesh_has_a_shape(robot_of_published_shapes: Robot) -> None:
+def test_each_published_mesh_has_a_shape(robot_of_published_shapes):
     links = set(EXTREMES[robot_of_published_shapes.name]["links"])
     solid = {name for name, link in robot_of_published_shapes.tree.links.items() if link.collisions}
     fingers = {f"{arm}_{side}finger" for arm in ("panda", "fr3") for side in ("left", "right")}
     assert solid - fingers == links
 
 
-def test_extreme_points_of_the_meshes_are_inside(robot_of_published_shapes: Robot) -> None:
+def test_extreme_points_of_the_meshes_are_inside(robot_of_published_shapes):
     """By more than half of RESTING_DEPTH, by which verification moves surfaces inwards."""
     for link, points in EXTREMES[robot_of_published_shapes.name]["links"].items():
         planes = hull_of(robot_of_published_shapes, link).equations
@@ -254,7 +252,7 @@ def test_extreme_points_of_the_meshes_are_inside(robot_of_published_shapes: Robo
         assert height.max() < -0.5 * RESTING_DEPTH, link
 
 
-def test_a_shape_ends_close_to_the_mesh(robot_of_published_shapes: Robot) -> None:
+def test_a_shape_ends_close_to_the_mesh(robot_of_published_shapes):
     """In each direction the shape extends hardly farther than the mesh's extreme point."""
     lattice = directions(48)
     for link, points in EXTREMES[robot_of_published_shapes.name]["links"].items():
@@ -274,9 +272,7 @@ def directions(count: int) -> Array:
 
 
 @pytest.mark.long
-def test_shapes_stick_out_of_the_spheres_by_no_more_than_stated(
-    robot_of_published_shapes: Robot,
-) -> None:
+def test_shapes_stick_out_of_the_spheres_by_no_more_than_stated(robot_of_published_shapes):
     for name, link in robot_of_published_shapes.tree.links.items():
         if not link.collisions:
             continue
@@ -295,7 +291,7 @@ def test_shapes_stick_out_of_the_spheres_by_no_more_than_stated(
 
 
 @pytest.mark.parametrize(("link", "side"), [("panda_leftfinger", 1.0), ("panda_rightfinger", -1.0)])
-def test_the_fingers_contain_the_published_boxes(link: str, side: float) -> None:
+def test_the_fingers_contain_the_published_boxes(link, side):
     shapes = load_robot("franka").tree.links[link].collisions
     corners = 0.5 * np.stack(np.meshgrid(*3 * [(-1.0, 1.0)]), axis=-1).reshape(-1, 3)
     for (x, y, z), size, turn in FINGER:

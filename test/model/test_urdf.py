@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reading URDF, names of mesh files, and the URDF of a group."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -23,7 +21,7 @@ AB = link("a") + link("b", INERTIAL)
 Z = '<axis xyz="0 0 1"/>'
 
 
-def test_a_tree_is_read_with_its_limits_and_poses() -> None:
+def test_a_tree_is_read_with_its_limits_and_poses():
     tree = read_urdf(TWO_JOINTS)
     assert tree.joint_names == ("j1", "j2")
     assert tree.frame_names == ("a", "b", "c", "tool")
@@ -34,14 +32,14 @@ def test_a_tree_is_read_with_its_limits_and_poses() -> None:
     assert not j1.X_PJ.flags.writeable
 
 
-def test_a_file_is_read_like_its_text(tmp_path: Path) -> None:
+def test_a_file_is_read_like_its_text(tmp_path):
     file = tmp_path / "tiny.urdf"
     file.write_text('<?xml version="1.0" encoding="utf-8"?>' + TWO_JOINTS)
     assert read_urdf(file).frame_names == read_urdf(str(file)).frame_names
 
 
 @pytest.mark.parametrize("text", ["0 0 5", "1 2 3", "-1e-3 0 0"])
-def test_axes_get_unit_length(text: str) -> None:
+def test_axes_get_unit_length(text):
     tree = read_urdf(urdf(AB, joint(inside=f'<axis xyz="{text}"/>{LIMIT}')))
     given = np.array([float(word) for word in text.split()])
     axis = tree.joint("j1").axis
@@ -50,13 +48,13 @@ def test_axes_get_unit_length(text: str) -> None:
     assert axis @ given > 0.0
 
 
-def test_a_missing_axis_is_x_and_a_missing_origin_the_identity() -> None:
+def test_a_missing_axis_is_x_and_a_missing_origin_the_identity():
     tree = read_urdf(urdf(AB, joint(inside=LIMIT)))
     np.testing.assert_array_equal(tree.joint("j1").axis, (1, 0, 0))
     np.testing.assert_array_equal(tree.joint("j1").X_PJ, np.eye(4))
 
 
-def test_continuous_joints_have_no_position_limits() -> None:
+def test_continuous_joints_have_no_position_limits():
     with_limit = joint(kind="continuous", inside=Z + '<limit velocity="5" effort="6"/>')
     j1 = read_urdf(urdf(AB, with_limit)).joint("j1")
     assert (j1.lower, j1.upper, j1.velocity, j1.effort) == (-np.inf, np.inf, 5.0, 6.0)
@@ -64,7 +62,7 @@ def test_continuous_joints_have_no_position_limits() -> None:
     assert without.velocity == np.inf
 
 
-def test_mimic_and_dynamics_are_read() -> None:
+def test_mimic_and_dynamics_are_read():
     follower = joint(
         "j2", "revolute", "b", "c", Z + LIMIT + '<mimic joint="j1" multiplier="-2" offset="0.5"/>'
     )
@@ -77,7 +75,7 @@ def test_mimic_and_dynamics_are_read() -> None:
     assert (tree.joint("j1").damping, tree.joint("j1").friction) == (0.3, 0.1)
 
 
-def test_shapes_and_colours_are_read() -> None:
+def test_shapes_and_colours_are_read():
     shapes = (
         '<visual name="v"><origin xyz="1 0 0"/><geometry><box size="1 2 3"/></geometry>'
         '<material name="red"/></visual>'
@@ -99,7 +97,7 @@ def test_shapes_and_colours_are_read() -> None:
     assert part.collisions[0].geometry == Cylinder(0.1, 2.0)
 
 
-def test_elements_of_other_tools_are_left_alone(capfd: pytest.CaptureFixture[str]) -> None:
+def test_elements_of_other_tools_are_left_alone(capfd):
     others = (
         '<gazebo reference="a"><mu1>1</mu1></gazebo><transmission name="t"/>'
         '<ros2_control name="r" type="system"/><mujoco/><!-- a remark -->'
@@ -282,7 +280,7 @@ BAD: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_each_fault_is_named(case: str, tmp_path: Path) -> None:
+def test_each_fault_is_named(case, tmp_path):
     text, message = BAD[case]
     file = tmp_path / "bad.urdf"
     file.write_text(text)
@@ -296,32 +294,32 @@ def test_each_fault_is_named(case: str, tmp_path: Path) -> None:
     assert "Traceback" not in told
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(InvalidDescription):
         read_urdf(tmp_path / "gone.urdf")
 
 
-def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+def test_a_file_that_is_no_text_is_named(tmp_path):
     file = tmp_path / "picture.urdf"
     file.write_bytes(b"\xff\xfe\x00<robot/>")
     with pytest.raises(InvalidDescription):
         read_urdf(file)
 
 
-def test_text_is_called_what_the_caller_calls_it() -> None:
+def test_text_is_called_what_the_caller_calls_it():
     with pytest.raises(InvalidDescription):
         read_urdf("<a/>", "robot_description")
 
 
 @pytest.fixture
-def mesh(tmp_path: Path) -> Path:
+def mesh(tmp_path):
     file = tmp_path / "my_robot" / "meshes" / "arm link.stl"
     file.parent.mkdir(parents=True)
     file.write_bytes(b"solid")
     return file
 
 
-def test_absolute_relative_and_file_names(mesh: Path) -> None:
+def test_absolute_relative_and_file_names(mesh):
     folder = mesh.parent.parent
     assert resolve_mesh("meshes/arm link.stl", folder) == mesh
     assert resolve_mesh(str(mesh), Path("/")) == mesh
@@ -329,9 +327,7 @@ def test_absolute_relative_and_file_names(mesh: Path) -> None:
     assert "%20" in mesh.as_uri()
 
 
-def test_a_package_is_a_folder_above_or_stands_on_the_ament_path(
-    mesh: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_package_is_a_folder_above_or_stands_on_the_ament_path(mesh, tmp_path, monkeypatch):
     monkeypatch.delenv("AMENT_PREFIX_PATH", raising=False)
     name = "package://my_robot/meshes/arm link.stl"
     assert resolve_mesh(name, tmp_path / "my_robot" / "urdf") == mesh
@@ -342,16 +338,14 @@ def test_a_package_is_a_folder_above_or_stands_on_the_ament_path(
     assert resolve_mesh("package://other/m.dae", tmp_path) == installed / "m.dae"
 
 
-def test_a_robot_resolves_names_from_its_own_folder() -> None:
+def test_a_robot_resolves_names_from_its_own_folder():
     robot = load_robot("jetbot")
     assert robot.mesh_path("jetbot.urdf") == robot.directory / "jetbot.urdf"
     own = robot.mesh_path("package://motion_nodes/robots/jetbot/jetbot.urdf")
     assert own.samefile(robot.directory / "jetbot.urdf")
 
 
-def test_a_mesh_that_is_nowhere_lists_the_places(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_mesh_that_is_nowhere_lists_the_places(tmp_path, monkeypatch):
     monkeypatch.setenv("AMENT_PREFIX_PATH", "/opt/one:/opt/two")
     with pytest.raises(InvalidDescription, check=about("m.stl")) as caught:
         resolve_mesh("m.stl", tmp_path)
@@ -365,7 +359,7 @@ def test_a_mesh_that_is_nowhere_lists_the_places(
         resolve_mesh("https://example.org/m.stl", tmp_path)
 
 
-def test_relative_names_become_addresses_for_programs_that_get_the_text_alone(mesh: Path) -> None:
+def test_relative_names_become_addresses_for_programs_that_get_the_text_alone(mesh):
     folder = mesh.parent.parent
     urdf = (
         '<mesh scale="1 1 1" filename="meshes/arm link.stl"/><mesh filename=\'/abs/b.stl\'/>'

@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Wheeled robots: properties users rely on, and rollers in URDF and robot.yaml."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import math
-from pathlib import Path
 from typing import Any
 
 import mujoco
@@ -34,7 +31,7 @@ BASES = ("nova_carter", "kaya", "leatherback")
 
 
 @pytest.fixture(scope="module", params=BASES)
-def robot(request: pytest.FixtureRequest) -> Robot:
+def robot(request):
     return load_robot(request.param)
 
 
@@ -47,7 +44,7 @@ def wheels_of(robot: Robot) -> dict[str, float]:
     return {robot.tree.joint(joint).child: float(radius) for joint, radius in radii.items()}
 
 
-def test_all_wheels_stand_on_the_floor_at_home(robot: Robot) -> None:
+def test_all_wheels_stand_on_the_floor_at_home(robot):
     """base_link lies on the floor: each wheel's axle is one radius above it."""
     kinematics = Kinematics(robot.tree)
     for wheel, radius in wheels_of(robot).items():
@@ -61,7 +58,7 @@ def test_all_wheels_stand_on_the_floor_at_home(robot: Robot) -> None:
         assert abs(axis @ shape.X_LG[:3, 2]) == pytest.approx(1.0)
 
 
-def test_nothing_but_wheels_is_near_the_floor(robot: Robot) -> None:
+def test_nothing_but_wheels_is_near_the_floor(robot):
     kinematics = Kinematics(robot.tree)
     rolling = wheels_of(robot)
     for name, part in robot.tree.links.items():
@@ -72,7 +69,7 @@ def test_nothing_but_wheels_is_near_the_floor(robot: Robot) -> None:
             assert (X_RL @ shape.X_LG)[2, 3] > 0.02, name
 
 
-def test_a_base_stands_between_its_wheels(robot: Robot) -> None:
+def test_a_base_stands_between_its_wheels(robot):
     kinematics = Kinematics(robot.tree)
     mass, moment = 0.0, np.zeros(3)
     for name, part in robot.tree.links.items():
@@ -92,7 +89,7 @@ def test_a_base_stands_between_its_wheels(robot: Robot) -> None:
     assert braking * height < 9.81 * reach
 
 
-def test_the_wheels_can_do_what_the_limits_of_the_body_promise(robot: Robot) -> None:
+def test_the_wheels_can_do_what_the_limits_of_the_body_promise(robot):
     base, spec = base_of(robot), robot.base
     assert spec is not None
     fastest = dict(zip(robot.joint_names, robot.limits.velocity, strict=True))
@@ -103,7 +100,7 @@ def test_the_wheels_can_do_what_the_limits_of_the_body_promise(robot: Robot) -> 
             assert abs(speed) <= fastest[name]
 
 
-def test_wheels_of_the_nova_carter_stand_where_its_description_says() -> None:
+def test_wheels_of_the_nova_carter_stand_where_its_description_says():
     robot = load_robot("nova_carter")
     assert isinstance(robot.base, DifferentialSpec)
     left = robot.tree.joint("joint_wheel_left").X_PJ[:3, 3]
@@ -119,7 +116,7 @@ def test_wheels_of_the_nova_carter_stand_where_its_description_says() -> None:
         np.testing.assert_allclose(wheel[:2, 3] - swivel[:2, 3], (-0.04, 0.0), atol=1e-9)
 
 
-def test_the_kaya_has_the_wheels_of_isaac_sims_example() -> None:
+def test_the_kaya_has_the_wheels_of_isaac_sims_example():
     """The example's positions are relative to the centre of mass, ours to the wheels' centre."""
     robot = load_robot("kaya")
     assert isinstance(robot.base, HolonomicSpec)
@@ -137,14 +134,12 @@ def test_the_kaya_has_the_wheels_of_isaac_sims_example() -> None:
         ((0.0, 0.0, 1.0), (2.4575, 2.4575, 2.4575)),
     ],
 )
-def test_wheel_speeds_of_the_kaya_have_the_signs_of_isaac_sims(
-    twist: tuple[float, float, float], speeds: tuple[float, float, float]
-) -> None:
+def test_wheel_speeds_of_the_kaya_have_the_signs_of_isaac_sims(twist, speeds):
     ours = base_of(load_robot("kaya")).wheels_from_twist(Twist2(*twist))
     np.testing.assert_allclose(ours, speeds, atol=0.002)
 
 
-def test_the_leatherback_is_as_long_and_wide_as_it_says() -> None:
+def test_the_leatherback_is_as_long_and_wide_as_it_says():
     robot = load_robot("leatherback")
     spec = robot.base
     assert isinstance(spec, AckermannSpec)
@@ -161,7 +156,7 @@ def test_the_leatherback_is_as_long_and_wide_as_it_says() -> None:
         assert place[left][1] - place[right][1] == pytest.approx(spec.front_track_width)
 
 
-def test_the_leatherback_keeps_to_the_angles_of_its_joints() -> None:
+def test_the_leatherback_keeps_to_the_angles_of_its_joints():
     """The inner wheel turns most, to its joint limit; the README states the radius of this turn."""
     robot = load_robot("leatherback")
     base = base_of(robot)
@@ -205,9 +200,7 @@ def test_the_leatherback_keeps_to_the_angles_of_its_joints() -> None:
         ),
     ],
 )
-def test_rollers_that_fit_no_wheel_are_refused(
-    name: str, rollers: RollerDescription, field: str
-) -> None:
+def test_rollers_that_fit_no_wheel_are_refused(name, rollers, field):
     robot = load_robot(name)
     simulation = SimulationDescription(rollers=(rollers,))
     description = dataclasses.replace(robot.description, simulation=simulation)
@@ -221,7 +214,7 @@ def by_yaml(**wheel: float) -> dict[str, Any]:
     return changed(TRIANGLE, "base.wheels", [{"joint": f"j{i}", **wheel} for i in range(3)])
 
 
-def test_an_annotated_urdf_gives_the_base_that_is_built_by_hand(tmp_path: Path) -> None:
+def test_an_annotated_urdf_gives_the_base_that_is_built_by_hand(tmp_path):
     robot = load_robot(write_robot(tmp_path, TRIANGLE, triangle()))
     base = base_of(robot)
     assert type(base) is HolonomicBase
@@ -236,7 +229,7 @@ def test_an_annotated_urdf_gives_the_base_that_is_built_by_hand(tmp_path: Path) 
         )
 
 
-def test_robot_yaml_says_the_same_as_the_urdf(tmp_path: Path) -> None:
+def test_robot_yaml_says_the_same_as_the_urdf(tmp_path):
     twist = Twist2(0.3, -0.2, 0.5)
     mecanum = '<mecanum radius="0.05" angle_deg="45"/>'
     numbers = {"radius": 0.05, "roller_angle_deg": 45.0}
@@ -252,7 +245,7 @@ def test_robot_yaml_says_the_same_as_the_urdf(tmp_path: Path) -> None:
         np.testing.assert_array_equal(other, wheels[0])
 
 
-def test_the_solver_is_the_descriptions(tmp_path: Path) -> None:
+def test_the_solver_is_the_descriptions(tmp_path):
     description = changed(TRIANGLE, "base.solver", "qp")
     base = base_of(load_robot(write_robot(tmp_path, description, triangle())))
     assert type(base) is HolonomicQpBase
@@ -260,7 +253,7 @@ def test_the_solver_is_the_descriptions(tmp_path: Path) -> None:
     np.testing.assert_allclose(wheels, (25.111903, -14.321637, 14.545453), atol=1e-6)
 
 
-def test_places_are_turned_into_the_base_frame_and_each_axis_is_its_own(tmp_path: Path) -> None:
+def test_places_are_turned_into_the_base_frame_and_each_axis_is_its_own(tmp_path):
     """The base frame has an offset and a rotation in the URDF's root."""
     links = "".join(link(name, INERTIAL) for name in ("root", "a", "deck", "w0", "w1", "w2"))
     joints = [
@@ -292,7 +285,7 @@ def planar(x: float, y: float, yaw: float) -> np.ndarray:
     return np.array(((c, -s, x), (s, c, y), (0.0, 0.0, 1.0)))
 
 
-def test_a_wheel_on_a_moving_part_is_refused(tmp_path: Path) -> None:
+def test_a_wheel_on_a_moving_part_is_refused(tmp_path):
     links = "".join(link(name, INERTIAL) for name in ("a", "fork", "w0", "w1", "w2"))
     joints = joint("swivel", "continuous", "a", "fork", '<axis xyz="0 0 1"/>' + SPIN)
     joints += wheel_joint(0, "") + wheel_joint(1, "") + wheel_joint(2, "", "fork")
@@ -307,7 +300,7 @@ def test_a_wheel_on_a_moving_part_is_refused(tmp_path: Path) -> None:
         wheel_place(robot.tree, "j0", "nowhere")
 
 
-def test_wheels_that_cannot_be_are_named(tmp_path: Path) -> None:
+def test_wheels_that_cannot_be_are_named(tmp_path):
     upright = triangle().replace('<axis xyz="0 1 0"/>', '<axis xyz="0 0 1"/>')
     with pytest.raises(InvalidConfig):
         base_of(load_robot(write_robot(tmp_path, TRIANGLE, upright)))
@@ -337,26 +330,24 @@ def test_wheels_that_cannot_be_are_named(tmp_path: Path) -> None:
         (changed(TRIANGLE, "base.solver", "osqp"), "", "base.solver"),
     ],
 )
-def test_descriptions_that_cannot_be_used(
-    tmp_path: Path, description: dict[str, Any], mecanum: str, words: str
-) -> None:
+def test_descriptions_that_cannot_be_used(tmp_path, description, mecanum, words):
     with pytest.raises(InvalidDescription, check=about(words)):
         load_robot(write_robot(tmp_path, description, triangle(mecanum)))
 
 
-def test_rollers_are_read_from_the_urdf() -> None:
+def test_rollers_are_read_from_the_urdf():
     tree = read_urdf(triangle('<mecanum radius="0.12" angle_deg="10.3"/>'))
     assert tree.joint("j0").rollers == Rollers(0.12, 10.3)
     assert read_urdf(triangle()).joint("j0").rollers == Rollers(0.04, 90.0)
     assert read_urdf(triangle("")).joint("j0").rollers is None
 
 
-def test_elements_that_we_do_not_know_are_passed_over() -> None:
+def test_elements_that_we_do_not_know_are_passed_over():
     tree = read_urdf(triangle('<mecanum radius="0.04"/><sensor_noise level="3"/>'))
     assert tree.joint("j2").rollers == Rollers(0.04, 90.0)
 
 
-def test_other_readers_of_urdf_pass_over_the_rollers() -> None:
+def test_other_readers_of_urdf_pass_over_the_rollers():
     assert mujoco.MjModel.from_xml_string(triangle()).njnt == 3
 
 
@@ -372,12 +363,12 @@ def test_other_readers_of_urdf_pass_over_the_rollers() -> None:
         ('<mecanum radius="1"/><mecanum radius="1"/>', "mecanum.*twice"),
     ],
 )
-def test_rollers_that_cannot_be_read(mecanum: str, words: str) -> None:
+def test_rollers_that_cannot_be_read(mecanum, words):
     with pytest.raises(InvalidDescription, match=words):
         read_urdf(triangle(mecanum))
 
 
-def test_rollers_belong_to_a_wheel() -> None:
+def test_rollers_belong_to_a_wheel():
     text = triangle().replace('type="continuous"', 'type="fixed"')
     with pytest.raises(InvalidDescription):
         read_urdf(text)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small arm with a gripper whose second finger mimics the first, and files that describe it."""
 
-from __future__ import annotations
-
 URDF = """<robot name="crane">
   <link name="mount"/>
   <link name="foot"/>

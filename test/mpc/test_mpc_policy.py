@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The MPC policy, and its rollouts against NumPy."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from long_params import shortened

@@ -1,20 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fixtures shared by several test files, created once per file."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
 from joint_client import JointClient
 from navigation_client import NavigationClient
-from ros_client import RosClient
 from scripted_base import ScriptedBase
 
 
 @pytest.fixture(scope="module")
-def controlled_arm(module_suite: Any, module_client: RosClient) -> Iterator[JointClient]:
+def controlled_arm(module_suite, module_client):
     """A Franka without physics and its controller."""
     module_suite.node("mock_sim", robots=["franka"], update_rate=100.0)
     module_suite.node(
@@ -27,7 +21,7 @@ def controlled_arm(module_suite: Any, module_client: RosClient) -> Iterator[Join
 
 
 @pytest.fixture(scope="module")
-def moved() -> Iterator[ScriptedBase]:
+def moved():
     """A base whose odometry follows its commands."""
     made = ScriptedBase()
     yield made
@@ -35,9 +29,7 @@ def moved() -> Iterator[ScriptedBase]:
 
 
 @pytest.fixture(scope="module")
-def navigator(
-    module_suite: Any, module_client: RosClient, moved: ScriptedBase
-) -> Iterator[NavigationClient]:
+def navigator(module_suite, module_client, moved):
     """A JetBot's navigator."""
     module_suite.node("base_navigator", robot="jetbot", odom_timeout=2.0)
     made = NavigationClient(module_client)

@@ -6,8 +6,6 @@
 prints how many of ten scenes of each skill succeed, and why others do not (about ten minutes).
 """
 
-from __future__ import annotations
-
 import itertools
 import sys
 import tempfile

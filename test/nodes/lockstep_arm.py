@@ -5,8 +5,6 @@ It stands for the motions, the impedance controller and the detector of a task s
 straight lines of the joints or of the tool, not planned ones; everything else is that of the nodes.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping, Sequence

@@ -5,8 +5,6 @@ Beyond the arm of :mod:`lockstep_arm`: the navigator drives the wheels by odomet
 detected, and kept in the planning scene, at their poses in the base frame by odometry.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -9,8 +9,6 @@ simulation: true poses of the objects, fingers and drawer. The receiver of a han
 object with a force. About half a minute per request.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

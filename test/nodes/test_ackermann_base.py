@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The car node over DDS, with small cars in the mock simulation."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,7 +12,7 @@ from ackermann_msgs.msg import AckermannDrive, AckermannDriveStamped
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import Twist, TwistStamped
 from nav_msgs.msg import Odometry
-from ros_client import BEST_EFFORT, RosClient, values_of
+from ros_client import BEST_EFFORT, values_of
 from sample_car import FRONT, REAR, STEERING, WHEELBASE, write_car
 from sensor_msgs.msg import JointState
 
@@ -29,7 +26,7 @@ BACK = "/back/ackermann_steering_controller"
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def folders(tmp_path_factory):
     """A car that steers in front and drives all wheels, and trucks that steer behind."""
     rear = {"steered": "rear", "driven": FRONT, "rear_axle_x": -0.2}
     folder = tmp_path_factory.mktemp("cars")
@@ -41,12 +38,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="module")
-def cell(
-    module_suite: Any,
-    module_client: RosClient,
-    folders: dict[str, Path],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> dict[str, SimpleNamespace]:
+def cell(module_suite, module_client, folders, tmp_path_factory):
     """Both robots with their nodes, ready to drive."""
     client = module_client
     # Refusals are awaited in the diagnostics.
@@ -85,7 +77,7 @@ def cell(
 
 
 @pytest.fixture
-def car(cell: dict[str, SimpleNamespace]) -> SimpleNamespace:
+def car(cell):
     stand(cell["car"])
     return cell["car"]
 

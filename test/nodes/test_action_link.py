@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The link of a policy in another process: collision checks and a stream of actions over DDS."""
 
-from __future__ import annotations
-
 import math
 import time
 from types import SimpleNamespace
@@ -10,7 +8,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from patience import wait_until
-from ros_processes import Suite
 from sensor_msgs.msg import JointState
 
 from motion_nodes.core.control.action_filter import ActionFilter
@@ -28,7 +25,7 @@ FOLDED = [0.0, -1.7, 0.0, -3.0, 0.0, 0.1, 0.0]
 """The hand in the arm."""
 
 
-def test_a_chunk_moves_the_arm_and_a_collision_is_named(suite: Suite) -> None:
+def test_a_chunk_moves_the_arm_and_a_collision_is_named(suite):
     link = ActionLink("", "arm", JOINTS)
     try:
         with pytest.raises(LinkFailed, match="joint_states"):
@@ -73,9 +70,7 @@ def _free(link: ActionLink, q: np.ndarray) -> bool:
         return False
 
 
-def test_positions_of_one_joint_do_not_hide_that_those_of_others_are_old(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_positions_of_one_joint_do_not_hide_that_those_of_others_are_old(monkeypatch):
     """Many grippers publish their own joint states."""
     clock = SimpleNamespace(monotonic=lambda: clock.now, sleep=time.sleep, now=100.0)
     monkeypatch.setattr(action_link, "time", clock)

@@ -5,10 +5,7 @@ Every ordered pair of inputs is tested at the core (test/control/test_arbitratio
 the cases with nodes, publishers and actions.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 from control_msgs.action import GripperCommand
@@ -29,7 +26,7 @@ pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture(scope="module")
-def arm(module_suite: Any, module_client: Any) -> Iterator[JointClient]:
+def arm(module_suite, module_client):
     """A robot without physics, its controller and the policy."""
     common = {"robot": "franka", "use_sim_time": True, "update_rate": 100.0, "state_timeout": 3.0}
     module_suite.node("mock_sim", robots=["franka"], update_rate=100.0)
@@ -46,7 +43,7 @@ def arm(module_suite: Any, module_client: Any) -> Iterator[JointClient]:
 
 
 @pytest.fixture(scope="module")
-def module_policy(arm: JointClient) -> PolicyClient:
+def module_policy(arm):
     """The policy, once its commands reach the controller."""
     made = PolicyClient(arm)
     arm.client.repeat(
@@ -56,7 +53,7 @@ def module_policy(arm: JointClient) -> PolicyClient:
 
 
 @pytest.fixture
-def policy(module_policy: PolicyClient) -> PolicyClient:
+def policy(module_policy):
     module_policy.begin_anew()
     return module_policy
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The articulation graph node over DDS: each input changes its own quantity only."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable
@@ -93,7 +91,7 @@ class Graph:
 
 
 @pytest.fixture(scope="module")
-def shared(module_suite: Any, module_client: RosClient) -> Graph:
+def shared(module_suite, module_client):
     """A node that may command two arms."""
     module_suite.node("articulation_graph", robots=["left:=franka", "right:=franka", "car:=jetbot"])
     module_client.wait_for_diagnosis(GRAPH, "")
@@ -103,7 +101,7 @@ def shared(module_suite: Any, module_client: RosClient) -> Graph:
 
 
 @pytest.fixture
-def graph(shared: Graph) -> Graph:
+def graph(shared):
     """The node with cleared inputs, commanding the left arm."""
     assert shared.client.call(Trigger, f"{GRAPH}/reset").success
     shared.give(robot_path="/left")

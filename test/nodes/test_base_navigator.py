@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The base navigator over DDS, with a scripted base: goals, ends, frames, faults."""
 
-from __future__ import annotations
-
 import math
 import time
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,7 +21,7 @@ from navigation_client import (
     pose_of,
     stamped,
 )
-from ros_client import LATCHED, RosClient
+from ros_client import LATCHED
 from scripted_base import ScriptedBase
 from scripted_scanner import BAD_SCANS, Scanner
 
@@ -39,7 +36,7 @@ NEAR = 0.06
 
 
 @pytest.fixture(scope="module")
-def cell(module_suite: Any, module_client: RosClient) -> Iterator[SimpleNamespace]:
+def cell(module_suite, module_client):
     """A JetBot's navigator and a base for it."""
     base = ScriptedBase()
     process = module_suite.node(
@@ -58,7 +55,7 @@ def cell(module_suite: Any, module_client: RosClient) -> Iterator[SimpleNamespac
 
 
 @pytest.fixture
-def base(cell: SimpleNamespace) -> ScriptedBase:
+def base(cell):
     """The base at the origin of its odometry, standing."""
     base = cell.base
     cell.client.wait(lambda: base.stands, "the base to stand")
@@ -71,7 +68,7 @@ def base(cell: SimpleNamespace) -> ScriptedBase:
 
 
 @pytest.fixture
-def navigator(cell: SimpleNamespace) -> NavigationClient:
+def navigator(cell):
     return cell.navigator
 
 
@@ -259,7 +256,7 @@ class TestFrames:
 
 
 @pytest.fixture
-def scanner(cell: SimpleNamespace, base: ScriptedBase) -> Iterator[Scanner]:
+def scanner(cell, base):
     change = cell.client.set_parameters
     assert change(NODE, obstacles__mode="auto", obstacles__sensor_timeout=0.5).successful
     yield Scanner(cell.client, base, NODE)

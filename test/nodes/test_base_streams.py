@@ -74,13 +74,13 @@ class Jetbot(ScriptedWheels):
 
 
 @pytest.fixture(scope="module")
-def driven(module_suite: Suite, module_client: RosClient) -> Jetbot:
+def driven(module_suite, module_client):
     """A node that receives wheel states, shared by the tests with default parameters."""
     return Jetbot(module_suite, module_client).ready()
 
 
 @pytest.fixture
-def jetbot(driven: Jetbot) -> Jetbot:
+def jetbot(driven):
     """The same at rest."""
     driven.without, driven.also = (), {}
     driven.commands.clear()

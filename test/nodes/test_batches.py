@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Batches of poses and motions in one request."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 
@@ -61,7 +59,7 @@ Q = free_configurations(30)
 
 
 @pytest.fixture(scope="module")
-def planner(module_suite: Any, module_client: Any) -> Planner:
+def planner(module_suite, module_client):
     module_suite.bring_up(
         "franka", backend="mock", floor_height=-1.0, without=("rmpflow_policy",)
     )  # fmt: skip

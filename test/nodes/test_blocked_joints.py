@@ -4,14 +4,11 @@
 The driver of the robot is scripted, in wall time.
 """
 
-from __future__ import annotations
-
 import itertools
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -33,7 +30,7 @@ from joint_client import (
     tolerances,
     trajectory,
 )
-from ros_client import LATCHED, RosClient
+from ros_client import LATCHED
 from ros_processes import SuiteProcess
 from scripted_robot import ScriptedRobot
 from sensor_msgs.msg import JointState
@@ -50,7 +47,7 @@ OBJECT = (0.03, np.inf)
 
 
 @pytest.fixture(scope="module")
-def robot(ros: None) -> Iterator[ScriptedRobot]:
+def robot(ros):
     """A driver that the tests can block."""
     robot = ScriptedRobot(HOME)
     yield robot
@@ -58,7 +55,7 @@ def robot(ros: None) -> Iterator[ScriptedRobot]:
 
 
 @pytest.fixture(scope="module")
-def process(robot: ScriptedRobot, module_suite: Any) -> SuiteProcess:
+def process(robot, module_suite):
     """The controller of that robot; a test inspects its loaded libraries."""
     module_suite.fork = False
     process: SuiteProcess = module_suite.node("articulation_controller", robot="franka")
@@ -66,7 +63,7 @@ def process(robot: ScriptedRobot, module_suite: Any) -> SuiteProcess:
 
 
 @pytest.fixture(scope="module")
-def cell(process: SuiteProcess, module_client: RosClient) -> Iterator[JointClient]:
+def cell(process, module_client):
     """A client of the controller."""
     arm = JointClient(module_client)
     arm.wait_for()
@@ -75,7 +72,7 @@ def cell(process: SuiteProcess, module_client: RosClient) -> Iterator[JointClien
 
 
 @pytest.fixture
-def arm(cell: JointClient, robot: ScriptedRobot) -> JointClient:
+def arm(cell, robot):
     """The arm at home, nothing in its way."""
     robot.blocked.clear()
     if cell.away(HOME) > 1e-6:

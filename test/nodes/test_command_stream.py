@@ -1,16 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command stream over DDS: every message a sample at its deadline, within the limits."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 from joint_client import ARM, FRANKA, HOME, SUCCEEDED, JointClient, smooth
 from rclpy.qos import QoSProfile, ReliabilityPolicy
-from ros_client import RosClient
 from sensor_msgs.msg import JointState
 
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
@@ -25,7 +21,7 @@ PLACES = [FRANKA.joint_names.index(name) for name in ARM]
 
 
 @pytest.fixture(params=[True, False], ids=["simulated", "system"])
-def arm(request: Any, suite: Any, client: RosClient) -> Iterator[JointClient]:
+def arm(request, suite, client):
     """A Franka without physics, in simulated or in the system's time."""
     suite.node("mock_sim", robots=["franka"], publish_clock=request.param)
     suite.node("articulation_controller", robot="franka", use_sim_time=request.param)
@@ -53,7 +49,7 @@ def assert_even(messages: list[Any]) -> None:
     np.testing.assert_allclose(first, 0.5 * (v[1:] + v[:-1]), atol=0.3 * T * acceleration.max())
 
 
-def test_plans_stops_and_streams_are_even(arm: JointClient) -> None:
+def test_plans_stops_and_streams_are_even(arm):
     client = arm.client
     heard = PolledSubscription(client.node, JointState, "/joint_command", DEEP)
     arm.commands.clear()

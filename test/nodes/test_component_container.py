@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A container loads and unloads nodes at run time, as launch_ros and ``ros2 component`` ask."""
 
-from __future__ import annotations
-
 import math
 import sys
 from types import SimpleNamespace

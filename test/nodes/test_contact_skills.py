@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Wipe, open_drawer and handover, scripted and in MuJoCo; strokes and postures."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -207,7 +205,7 @@ def run(script: ScriptedArm, skill: str, reached: float = 1.0, **args: str) -> l
         ("home", {}, None, FREE_FORCE),
     ],
 )
-def test_free_motions_are_bounded_in_force(skill, args, weight, expected) -> None:
+def test_free_motions_are_bounded_in_force(skill, args, weight, expected):
     script = ScriptedArm()
     script.held, script.offset = None if weight is None else "sponge", -(weight or 0.0)
     run(script, skill, **args)
@@ -229,7 +227,7 @@ def test_free_motions_are_bounded_in_force(skill, args, weight, expected) -> Non
         ("wipe", {"object": "sponge", "surface": "board"}, "board"),
     ],
 )
-def test_what_moves_while_it_is_approached_is_not_touched(skill, args, name) -> None:
+def test_what_moves_while_it_is_approached_is_not_touched(skill, args, name):
     script = ScriptedArm()
     moved = np.array(STATE.objects[name].X_WO)
     moved[1, 3] += 0.05
@@ -241,7 +239,7 @@ def test_what_moves_while_it_is_approached_is_not_touched(skill, args, name) -> 
 
 
 @pytest.mark.parametrize("offset", [-2.0, 0.0, 0.7])
-def test_a_surface_is_wiped_with_the_force_and_let_go(offset: float) -> None:
+def test_a_surface_is_wiped_with_the_force_and_let_go(offset):
     script = ScriptedArm()
     # The weight of the sponge is no contact, nor is an offset of the measurement.
     script.offset = offset
@@ -259,7 +257,7 @@ def test_a_surface_is_wiped_with_the_force_and_let_go(offset: float) -> None:
 
 
 @pytest.mark.parametrize("part", ["untouched", "unmeasured", "unreached", "half"])
-def test_wiping_fails_with_its_reason(part: str) -> None:
+def test_wiping_fails_with_its_reason(part):
     script = ScriptedArm((lambda t: None) if part == "unmeasured" else (lambda t: 0.0))
     script.stuck = part == "untouched"
     if part == "half":
@@ -274,7 +272,7 @@ def test_wiping_fails_with_its_reason(part: str) -> None:
         assert script.calls[-2:] == ["abort", "show board"], "the joints are held, the scene whole"
 
 
-def test_a_force_is_measured_only_when_it_is_steady() -> None:
+def test_a_force_is_measured_only_when_it_is_steady():
     # Right after the change of the control the estimate jumps.
     script = ScriptedArm(lambda t: -6.0 if t < 0.75 else 0.0)
     run(script, "wipe", object="sponge", surface="board")
@@ -284,7 +282,7 @@ def test_a_force_is_measured_only_when_it_is_steady() -> None:
         run(ScriptedArm(lambda t: 40.0 * t), "wipe", object="sponge", surface="board")
 
 
-def test_wiping_that_is_interrupted_leaves_the_arm_held() -> None:
+def test_wiping_that_is_interrupted_leaves_the_arm_held():
     script = ScriptedArm()
     work = skills_of(script).work_of(
         PlanStep("wipe", {"object": "sponge", "surface": "board"}), STATE, lambda name: None
@@ -296,14 +294,14 @@ def test_wiping_that_is_interrupted_leaves_the_arm_held() -> None:
     assert script.calls[-2:] == ["abort", "show board"]
 
 
-def test_a_drawer_is_pulled_towards_the_robot() -> None:
+def test_a_drawer_is_pulled_towards_the_robot():
     script = ScriptedArm()
     phases = run(script, "open_drawer", object="handle")
     assert phases == ["approach", "grasp", "pull", "release", "retreat", "check"]
     assert script.shown.X_WO[0, 3] == pytest.approx(0.6 - PULL)
 
 
-def test_a_locked_drawer_is_let_go_with_its_reason() -> None:
+def test_a_locked_drawer_is_let_go_with_its_reason():
     script = ScriptedArm()
     script.follows = False
     with pytest.raises(SkillFailed, match="0 of 200 mm"):
@@ -312,7 +310,7 @@ def test_a_locked_drawer_is_let_go_with_its_reason() -> None:
     assert script.shown.X_WO[0, 3] == pytest.approx(0.6)
 
 
-def test_a_handle_is_let_go_before_anything_else_after_a_stop() -> None:
+def test_a_handle_is_let_go_before_anything_else_after_a_stop():
     script = ScriptedArm()
     skills = skills_of(script)
     phases: list[str] = []
@@ -326,21 +324,21 @@ def test_a_handle_is_let_go_before_anything_else_after_a_stop() -> None:
     assert script.calls == ["open", "home", "home"]
 
 
-def test_an_object_is_let_go_when_it_is_pulled_not_before() -> None:
+def test_an_object_is_let_go_when_it_is_pulled_not_before():
     script = ScriptedArm(lambda t: -1.0 if t < 3.0 else -9.0)
     assert run(script, "handover", object="sponge")[-1] == "release"
     assert script.clock > 103.0
     assert script.calls[-3:] == ["open", "detach sponge", "forget sponge"]
 
 
-def test_a_short_knock_does_not_let_go() -> None:
+def test_a_short_knock_does_not_let_go():
     script = ScriptedArm(lambda t: -20.0 if 1.0 < t < 1.06 else 0.0)
     with pytest.raises(SkillFailed):
         run(script, "handover", object="sponge")
     assert "open" not in script.calls
 
 
-def test_a_pull_must_be_felt() -> None:
+def test_a_pull_must_be_felt():
     script = ScriptedArm(lambda t: None)
     with pytest.raises(SkillFailed, match="pull"):
         run(script, "handover", object="sponge")
@@ -348,7 +346,7 @@ def test_a_pull_must_be_felt() -> None:
 
 
 @pytest.mark.long
-def test_a_held_object_wipes_with_its_force_and_is_handed_over() -> None:
+def test_a_held_object_wipes_with_its_force_and_is_handed_over():
     # The mat lies along the direction in which a pushed object would jump.
     cell = LockstepArm(
         "cube:=box:0.04,0.04,0.04:0.2@0.45,0.15,0.02", "mat:=box:0.09,0.045,0.05:5@0.42,0.03,0.025"
@@ -374,7 +372,7 @@ def test_a_held_object_wipes_with_its_force_and_is_handed_over() -> None:
 
 
 @pytest.mark.long
-def test_a_drawer_is_opened() -> None:
+def test_a_drawer_is_opened():
     cell = LockstepArm("drawer:=drawer:0.3,0.3,0.15:1.5@0,0.6,0.45,1.5708")
     assert cell.do(cell.skills(), "open_drawer", object="drawer") == "check"
     opened = float(cell.world.data.joint("object:drawer").qpos[0])
@@ -411,7 +409,7 @@ def parts_of(size: tuple[float, float], heading: float) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("heading", [0.0, np.pi, 0.5])
-def test_a_tool_that_friction_pulls_into_the_surface_is_not_pushed(heading: float) -> None:
+def test_a_tool_that_friction_pulls_into_the_surface_is_not_pushed(heading):
     parts = parts_of((0.2, 0.1), heading)
     assert len(parts) > 1
     for part in parts:
@@ -419,7 +417,7 @@ def test_a_tool_that_friction_pulls_into_the_surface_is_not_pushed(heading: floa
 
 
 @pytest.mark.parametrize("heading", [0.0, np.pi])
-def test_strokes_across_go_to_and_fro_and_come_nearer(heading: float) -> None:
+def test_strokes_across_go_to_and_fro_and_come_nearer(heading):
     (part,) = parts_of((0.1, 0.2), heading)
     assert np.linalg.norm(np.diff(part, axis=0), axis=1).max() < 0.06
     assert (np.diff(part[:, 0]) < 1e-9).all()
@@ -428,7 +426,7 @@ def test_strokes_across_go_to_and_fro_and_come_nearer(heading: float) -> None:
     assert turns.any()
 
 
-def test_a_handle_is_not_pulled_from_a_singular_posture() -> None:
+def test_a_handle_is_not_pulled_from_a_singular_posture():
     # The first posture that is found is nearly singular: the arm would pull without moving.
     X = from_xyz_rpy((0.5485, -0.3762, 0.3999), (0.0, 0.0, -0.4346))
     handle = ObjectState("handle", X, Box((0.012, 0.12, 0.016)))
@@ -444,7 +442,7 @@ def test_a_handle_is_not_pulled_from_a_singular_posture() -> None:
 
 
 @pytest.mark.parametrize("search", ["grasp", "place", "pour"])
-def test_a_search_gives_way_after_each_attempt(monkeypatch, search: str) -> None:
+def test_a_search_gives_way_after_each_attempt(monkeypatch, search):
     """The loop that advances it also decides whether the held object is lost."""
     reach = reach_from(ARM.state("ready"))
     tried = [0]

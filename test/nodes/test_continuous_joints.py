@@ -4,11 +4,9 @@
 Its state is unwrapped where it comes in, and an equal angle a whole turn away is the same place.
 """
 
-from __future__ import annotations
-
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -16,7 +14,6 @@ from joint_client import CONTROLLER, SUCCEEDED, JointClient, duration, trajector
 from moveit_msgs.msg import MoveItErrorCodes
 from moveit_msgs.srv import GetPositionFK, GetPositionIK, GetStateValidity
 from planner_client import Planner, at, state
-from ros_client import RosClient
 from scripted_robot import ScriptedRobot
 from sensor_msgs.msg import JointState
 
@@ -59,7 +56,7 @@ URDF = "".join(
 
 
 @pytest.fixture(scope="module")
-def robot(ros: None) -> Iterator[ScriptedRobot]:
+def robot(ros):
     """The driver."""
     robot = ScriptedRobot(HOME)
     robot.wraps = frozenset(("pan", "roll"))
@@ -68,9 +65,7 @@ def robot(ros: None) -> Iterator[ScriptedRobot]:
 
 
 @pytest.fixture(scope="module")
-def planner(
-    robot: ScriptedRobot, module_suite: Any, module_client: RosClient, tmp_path_factory: Any
-) -> Iterator[Planner]:
+def planner(robot, module_suite, module_client, tmp_path_factory):
     """Controller, planner, kinematics and policy of that robot."""
     file = tmp_path_factory.mktemp("turner") / "turner.urdf"
     file.write_text(URDF)
@@ -88,7 +83,7 @@ def planner(
 
 
 @pytest.fixture
-def arm(planner: Planner, robot: ScriptedRobot) -> JointClient:
+def arm(planner, robot):
     """The robot at rest, anywhere."""
     planner.arm.rest()
     settle(planner.arm, robot)

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Topics, refusals and parameters of the joint trajectory controller over DDS."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -44,7 +42,7 @@ OWN = {
 
 
 @pytest.fixture
-def arm(controlled_arm: JointClient) -> Iterator[JointClient]:
+def arm(controlled_arm):
     """The arm at home with its own limits."""
     controlled_arm.rest_at_home()
     yield controlled_arm

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -71,7 +70,7 @@ class Manager:
 
 
 @pytest.fixture(scope="module")
-def cell(module_suite: Any, module_client: RosClient) -> RosClient:
+def cell(module_suite, module_client):
     """An arm and a base; all but the simulation in one process, served by one executor."""
     module_suite.bring_up("arm:=franka", "base:=jetbot@1,0,0", without=ALONE, backend="mock")
     Manager(module_client).wait_for(JTC, "active")
@@ -79,7 +78,7 @@ def cell(module_suite: Any, module_client: RosClient) -> RosClient:
 
 
 @pytest.fixture
-def manager(cell: RosClient) -> Iterator[Manager]:
+def manager(cell):
     """The arm's manager; afterwards the controller is active again."""
     manager = Manager(cell)
     yield manager

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shows of the demo: their checks, with robots that perform more or less well."""
 
-from __future__ import annotations
-
 import math
 import os
 import re
@@ -43,7 +41,7 @@ CHECKS = ("arm at rest", "square driven")
 
 
 @pytest.fixture
-def stop(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+def stop(monkeypatch):
     """The stop event, not set."""
     event = threading.Event()
     monkeypatch.setattr(signals, "STOP", event)
@@ -333,7 +331,7 @@ HOME_ARM_MOTIONS = FRANKA.home[:7]
 
 
 @pytest.fixture(scope="module")
-def ik() -> ArticulationIk:
+def ik():
     return ArticulationIk(FRANKA, "arm")
 
 

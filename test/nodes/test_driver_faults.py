@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Controllers with a faulty driver, which the test plays."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 
@@ -11,7 +9,6 @@ import pytest
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import Twist
 from ros_client import BEST_EFFORT, RosClient
-from ros_processes import Suite
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 
@@ -57,7 +54,7 @@ class Driver:
 
 
 @pytest.fixture
-def arm(suite: Suite, client: RosClient) -> Driver:
+def arm(suite, client):
     """A controller in wall time, and a driver that has not published yet."""
     suite.node("articulation_controller", robot="franka")
     driver = Driver(client)

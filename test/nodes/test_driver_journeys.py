@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Suites with the drivers of real robots: all kinds of motion, the stop, and a fault."""
 
-from __future__ import annotations
-
 import os
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -84,18 +81,18 @@ class Bench:
 
 
 @pytest.fixture
-def bench(suite: Suite, client: RosClient, tmp_path: Path) -> Bench:
+def bench(suite, client, tmp_path):
     return Bench(suite, client, tmp_path)
 
 
 @pytest.fixture
-def host() -> str:
+def host():
     """A loopback address of this process, because some ports are fixed."""
     return f"127.{os.getpid() >> 16 & 255}.{os.getpid() >> 8 & 255}.{max(1, os.getpid() & 255)}"
 
 
 @pytest.fixture
-def controllers(host: str) -> Iterator[Callable[[str], FakeProcess]]:
+def controllers(host):
     made: list[FakeProcess] = []
 
     def start(driver: str) -> FakeProcess:
@@ -116,9 +113,7 @@ def moves_in_all_ways(journey: DriverJourney) -> None:
 
 
 @pytest.mark.parametrize("driver", shortened(FAULTS, 1))
-def test_an_arm_moves_in_all_ways_and_a_fault_holds_it_until_a_reset(
-    bench: Bench, controllers: Callable[[str], FakeProcess], driver: str
-) -> None:
+def test_an_arm_moves_in_all_ways_and_a_fault_holds_it_until_a_reset(bench, controllers, driver):
     controller, client = controllers(driver), bench.client
     journey = bench.arm(driver, controller.controller)
     promised = {e for e in expected({"": "real"}) if e.node == DRIVER}
@@ -137,7 +132,7 @@ def test_an_arm_moves_in_all_ways_and_a_fault_holds_it_until_a_reset(
     journey.close()
 
 
-def test_a_franka_moves_in_all_ways(bench: Bench, host: str) -> None:
+def test_a_franka_moves_in_all_ways(bench, host):
     """With a stand-in of franky; franky itself is tested in test_franka_sim.py."""
     folders = (TESTS / "hardware" / "franky_standin", TESTS)
     bench.suite.environment["PYTHONPATH"] = ":".join(map(str, folders))
@@ -148,9 +143,7 @@ def test_a_franka_moves_in_all_ways(bench: Bench, host: str) -> None:
     journey.close()
 
 
-def test_a_base_drives_navigates_stops_and_holds_while_its_board_sends_garbage(
-    bench: Bench, controllers: Callable[[str], FakeProcess]
-) -> None:
+def test_a_base_drives_navigates_stops_and_holds_while_its_board_sends_garbage(bench, controllers):
     controller, client = controllers("two_wheels"), bench.client
     bench.start("two_wheels", controller.controller)
     navigator = NavigationClient(client)

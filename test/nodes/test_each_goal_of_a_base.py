@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each goal of each action of a base gets exactly one result, however it ends."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

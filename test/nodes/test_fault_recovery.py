@@ -4,13 +4,10 @@
 The node that raises halts and restarts by itself; the others are unaffected.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +19,7 @@ from geometry_msgs.msg import TwistStamped
 from patience import LIMIT, wait_until
 from policies.standing_policy import write_standing_policy
 from rclpy.action import ActionClient
-from ros_client import BEST_EFFORT, RosClient, values_of
+from ros_client import BEST_EFFORT, values_of
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectoryPoint
 
@@ -82,7 +79,7 @@ def nodes_of_all_kinds(folder: Path) -> list[tuple[str, list[str]]]:
 
 
 @pytest.fixture(scope="module")
-def nodes(ros, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, MotionNode[Any]]]:
+def nodes(ros, tmp_path_factory):
     """One node of each class, active, served as in a process of the suite."""
     patch = pytest.MonkeyPatch()
     patch.setattr(fault_recovery, "PAUSES", SHORT_PAUSES)
@@ -133,7 +130,7 @@ def restarts(node: MotionNode[Any]) -> int:
 
 
 @pytest.fixture(autouse=True)
-def afresh(nodes) -> None:
+def afresh(nodes):
     """Forget the restarts of earlier tests."""
     for node in nodes.values():
         node._recovery._restarts.clear()
@@ -165,7 +162,7 @@ def test_a_fault_stays_with_its_node(nodes, executable, monkeypatch):
 
 
 @pytest.mark.long
-def test_a_fault_that_stays_ends_inactive_with_the_reason(nodes, client: RosClient):
+def test_a_fault_that_stays_ends_inactive_with_the_reason(nodes, client):
     node = nodes["articulation_graph"]
     raised = inject(node, np.inf)
     status = client.wait_for_diagnosis(
@@ -182,7 +179,7 @@ def test_a_fault_that_stays_ends_inactive_with_the_reason(nodes, client: RosClie
 
 
 @pytest.mark.long
-def test_a_goal_under_way_is_aborted_and_the_arm_holds(nodes, client: RosClient, monkeypatch):
+def test_a_goal_under_way_is_aborted_and_the_arm_holds(nodes, client, monkeypatch):
     monkeypatch.setattr(fault_recovery, "PAUSES", SHIPPED_PAUSES)
     node = nodes["articulation_controller"]
     states = client.listen(JointState, "/arm/joint_states", BEST_EFFORT)

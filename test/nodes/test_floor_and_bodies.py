@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The planning scene holds the simulation's floor, and its objects are bodies of the simulation."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scene_requests as requests

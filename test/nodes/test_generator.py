@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The trajectory generator: waypoints, tool paths, bad input, stops meanwhile."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import re
@@ -122,7 +120,7 @@ class Generator:
 
 
 @pytest.fixture(scope="module")
-def generator(module_suite: Any, module_client: RosClient) -> Generator:
+def generator(module_suite, module_client):
     module_suite.node("mock_sim", robots=["franka"], update_rate=100.0)
     nodes = [
         ("articulation_controller", "joint_trajectory_controller"),

@@ -1,20 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whole goals around the walls of a map over DDS, with scripted bases."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
 from long_params import shortened
 from nav2_msgs.action import ComputePathToPose
 from navigation_client import SUCCEEDED, NavigationClient, pose_of, stamped
-from ros_client import RosClient
 from scripted_base import ScriptedBase
 
 from motion_nodes.core.navigation.footprint import footprint_of
@@ -48,12 +43,7 @@ def write_map(folder: Path, size: float) -> Path:
 
 
 @pytest.fixture(scope="module", params=shortened(list(CONTROLLERS), 1))
-def cell(
-    request: pytest.FixtureRequest,
-    module_suite: Any,
-    module_client: RosClient,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[SimpleNamespace]:
+def cell(request, module_suite, module_client, tmp_path_factory):
     """A base with a navigator that has a map."""
     robot = request.param
     base = ScriptedBase(CONTROLLERS[robot])

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Grasps with force over DDS, and widths of objects."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 
@@ -69,7 +67,7 @@ class Hand:
 
 
 @pytest.fixture(scope="module")
-def hand(module_suite: Any, module_client: Any, tmp_path_factory: Any) -> Hand:
+def hand(module_suite, module_client, tmp_path_factory):
     file = tmp_path_factory.mktemp("params") / "cell.yaml"
     file.write_text(
         f"mujoco_sim:\n  ros__parameters:\n    objects: {OBJECTS}\n"

@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The holonomic base node over DDS, with a robot on three omni wheels in the mock simulation."""
 
-from __future__ import annotations
-
 import math
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,7 +13,7 @@ from geometry_msgs.msg import Twist, TwistStamped
 from model.holonomic_robot import TRIANGLE, triangle
 from model.robot_samples import write_robot
 from nav_msgs.msg import Odometry
-from ros_client import BEST_EFFORT, RosClient
+from ros_client import BEST_EFFORT
 from sensor_msgs.msg import JointState
 
 from motion_nodes.core.bases.base import Twist2
@@ -27,19 +24,14 @@ ROLLING = HolonomicBase(kaya(left_handed=False))
 
 
 @pytest.fixture(scope="module")
-def robot_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def robot_folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("triangle")
     write_robot(folder, TRIANGLE, triangle())
     return folder
 
 
 @pytest.fixture(scope="module")
-def base(
-    module_suite: Any,
-    module_client: RosClient,
-    robot_folder: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> SimpleNamespace:
+def base(module_suite, module_client, robot_folder, tmp_path_factory):
     """The robot with its node, ready to drive, without twist limits."""
     # Refusals are awaited in the diagnostics.
     file = tmp_path_factory.mktemp("params") / "reports.yaml"

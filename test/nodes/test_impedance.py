@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cartesian impedance control over DDS: a Franka in MuJoCo with targets, contact and stops."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -88,7 +86,7 @@ class Compliant:
 
 
 @pytest.fixture(scope="module")
-def module_arm(module_suite: Any, module_client: Any) -> JointClient:
+def module_arm(module_suite, module_client):
     module_suite.bring_up(
         "franka", without=("trajectory_generator", "rmpflow_policy", "rrt_planner", "ik_service")
     )
@@ -99,12 +97,12 @@ def module_arm(module_suite: Any, module_client: Any) -> JointClient:
 
 
 @pytest.fixture(scope="module")
-def module_arm_mode(module_arm: JointClient) -> Compliant:
+def module_arm_mode(module_arm):
     return Compliant(module_arm)
 
 
 @pytest.fixture
-def mode(module_arm_mode: Compliant) -> Compliant:
+def mode(module_arm_mode):
     mode = module_arm_mode
     call = mode.arm.follow(smooth({name: HOME[name] for name in ARM}, 2.0))
     status, result = call.result()

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Faults of inputs and parts of nodes, without DDS; scene files; drivers' commands."""
 
-from __future__ import annotations
-
 import os
 import threading
 from concurrent.futures import Future
@@ -117,7 +115,7 @@ def test_an_arm_of_the_cell_that_is_only_a_urdf_is_scenery_too(tmp_path):
     assert any("base_link" in name for name in scenery.objects), notes
 
 
-def test_known_objects_are_excluded_once_the_pose_of_the_base_is_known_again() -> None:
+def test_known_objects_are_excluded_once_the_pose_of_the_base_is_known_again():
     known: list[list[str]] = []
     poses = SimpleNamespace(known=True, frame_is_base=True)
 
@@ -146,7 +144,7 @@ def test_known_objects_are_excluded_once_the_pose_of_the_base_is_known_again() -
     assert known[-1] == []
 
 
-def test_a_search_that_fails_is_not_read_again() -> None:
+def test_a_search_that_fails_is_not_read_again():
     failed: Future[Any] = Future()
     failed.set_exception(ValueError("no points"))
     node: Any = SimpleNamespace(
@@ -162,7 +160,7 @@ def test_a_search_that_fails_is_not_read_again() -> None:
     ObjectDetectorNode.tick(node, 0.1)
 
 
-def test_cameras_render_again_after_a_stop_with_a_pending_state() -> None:
+def test_cameras_render_again_after_a_stop_with_a_pending_state():
     cameras: Any = CameraTopics.__new__(CameraTopics)
     cameras._cameras = []
     cameras._static = SimpleNamespace(send=lambda *_: None)
@@ -175,7 +173,7 @@ def test_cameras_render_again_after_a_stop_with_a_pending_state() -> None:
     cameras.stop()
 
 
-def test_odometry_without_a_rotation_is_not_shown() -> None:
+def test_odometry_without_a_rotation_is_not_shown():
     """Firmware that leaves the orientation at zero."""
     warnings: list[str] = []
     shown: list[np.ndarray] = []
@@ -198,9 +196,7 @@ def test_odometry_without_a_rotation_is_not_shown() -> None:
     assert len(shown) == 1
 
 
-def test_texts_with_empty_lines_are_echoed_as_csv(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_texts_with_empty_lines_are_echoed_as_csv(monkeypatch, capsys):
     node = SimpleNamespace(
         create_subscription=lambda _kind, _topic, show, _qos: show(String(data="a\n\nb"))
     )
@@ -215,9 +211,7 @@ def test_texts_with_empty_lines_are_echoed_as_csv(
 
 
 @pytest.mark.parametrize("accepted", [True, False])
-def test_a_goal_that_is_accepted_after_ctrl_c_is_canceled(
-    monkeypatch: pytest.MonkeyPatch, accepted: bool
-) -> None:
+def test_a_goal_that_is_accepted_after_ctrl_c_is_canceled(monkeypatch, accepted):
     stop = threading.Event()
     monkeypatch.setattr(commands.signals, "STOP", stop)
     canceled: list[bool] = []
@@ -247,9 +241,7 @@ def test_a_goal_that_is_accepted_after_ctrl_c_is_canceled(
 
 
 @pytest.mark.parametrize("accepted", [True, False])
-def test_ros2_action_send_goal_cancels_a_goal_that_is_accepted_after_ctrl_c(
-    monkeypatch: pytest.MonkeyPatch, accepted: bool
-) -> None:
+def test_ros2_action_send_goal_cancels_a_goal_that_is_accepted_after_ctrl_c(monkeypatch, accepted):
     stop = threading.Event()
     stop.set()
     monkeypatch.setattr(graph.signals, "STOP", stop)
@@ -321,7 +313,7 @@ class _Node(RobotDriverNode):
         self._take_commands(1)
 
 
-def test_joints_that_the_driver_does_not_move_are_left_out() -> None:
+def test_joints_that_the_driver_does_not_move_are_left_out():
     names = list(reversed(ROBOT.joint_names))
     positions = np.arange(float(len(names)))
     node = _Node(JointState(name=names, position=positions.tolist()))
@@ -334,7 +326,7 @@ def test_joints_that_the_driver_does_not_move_are_left_out() -> None:
 
 @pytest.mark.parametrize("channel", ["position", "velocity", "effort"])
 @pytest.mark.parametrize("count", [1, 8, 10])
-def test_arrays_of_another_length_are_refused_as_a_whole(channel: str, count: int) -> None:
+def test_arrays_of_another_length_are_refused_as_a_whole(channel, count):
     n = len(ROBOT.joint_names)
     channels = {"position": [0.0] * n, "velocity": [0.0] * n} | {channel: [0.0] * count}
     node = _Node(JointState(name=list(ROBOT.joint_names), **channels))
@@ -342,7 +334,7 @@ def test_arrays_of_another_length_are_refused_as_a_whole(channel: str, count: in
     assert len(node.warnings) == 1
 
 
-def test_unknown_joints_are_refused() -> None:
+def test_unknown_joints_are_refused():
     node = _Node(JointState(name=[*ARM_DRIVER_COMMANDS, "elbow"], position=[0.0] * 8))
     assert not node.accepted
     assert "elbow" in node.warnings[0]

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """compute_ik, compute_fk, check_state_validity and ~/target_pose, called from another process."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """compute_ik and check_state_validity with a planning scene that another node owns."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clients with a robot description of their own name mimic joints, too, over ROS."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +11,7 @@ from control_msgs.action import FollowJointTrajectory, ParallelGripperCommand
 from moveit_msgs.action import ExecuteTrajectory, MoveGroup
 from moveit_msgs.msg import Constraints, JointConstraint, MoveItErrorCodes
 from moveit_msgs.srv import GetPositionFK
-from ros_client import BEST_EFFORT, RosClient
+from ros_client import BEST_EFFORT
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
@@ -26,7 +24,7 @@ Codes = MoveItErrorCodes
 
 
 @pytest.fixture(scope="module")
-def gripper(module_suite: Any, module_client: RosClient) -> Any:
+def gripper(module_suite, module_client):
     """An arm whose second finger mimics the first."""
     module_suite.bring_up("open_manipulator_x", backend="mock")
     states = module_client.listen(JointState, "/joint_states", BEST_EFFORT)
@@ -74,7 +72,7 @@ def trajectory(*rows: list[float]) -> JointTrajectory:
     return JointTrajectory(joint_names=[LEFT, RIGHT], points=points)
 
 
-def test_planner_goals_of_both_fingers(gripper: Any) -> None:
+def test_planner_goals_of_both_fingers(gripper):
     done = run(gripper, "", MoveGroup, "move_action", goal_of(**{LEFT: 0.01, RIGHT: 0.01}))
     assert done.error_code.val == Codes.SUCCESS, done.error_code.message
     now = fingers(gripper)
@@ -87,7 +85,7 @@ def test_planner_goals_of_both_fingers(gripper: Any) -> None:
 
 
 @pytest.mark.long
-def test_trajectories_of_both_fingers(gripper: Any) -> None:
+def test_trajectories_of_both_fingers(gripper):
     start = fingers(gripper)[LEFT]
     goal = FollowJointTrajectory.Goal(trajectory=trajectory([start, start], [0.005, 0.005]))
     done = run(gripper, CONTROLLER, FollowJointTrajectory, "follow_joint_trajectory", goal)
@@ -102,7 +100,7 @@ def test_trajectories_of_both_fingers(gripper: Any) -> None:
     assert fingers(gripper) == pytest.approx(before, abs=2e-3)
 
 
-def test_gripper_commands_of_both_fingers(gripper: Any) -> None:
+def test_gripper_commands_of_both_fingers(gripper):
     goal = ParallelGripperCommand.Goal()
     goal.command.name, goal.command.position = [LEFT, RIGHT], [0.012, 0.012]
     done = run(gripper, "", ParallelGripperCommand, PARALLEL, goal)
@@ -115,7 +113,7 @@ def test_gripper_commands_of_both_fingers(gripper: Any) -> None:
     assert fingers(gripper) == pytest.approx(before, abs=2e-3)
 
 
-def test_states_with_both_fingers(gripper: Any) -> None:
+def test_states_with_both_fingers(gripper):
     request = GetPositionFK.Request(fk_link_names=["end_effector_link"])
     request.robot_state.joint_state.name = [LEFT, RIGHT]
     request.robot_state.joint_state.position = [0.01, 0.01]

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Skills of mobile manipulators, and their tasks in MuJoCo."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -104,7 +102,7 @@ class Robot:
         yield
 
 
-def test_the_base_stops_in_front_of_an_object_and_faces_it(monkeypatch) -> None:
+def test_the_base_stops_in_front_of_an_object_and_faces_it(monkeypatch):
     robot = Robot(monkeypatch)
     assert list(dict.fromkeys(robot.navigate("cube"))) == ["fold", "drive", "check"]
     assert robot.states == ["home"]
@@ -117,13 +115,13 @@ def test_the_base_stops_in_front_of_an_object_and_faces_it(monkeypatch) -> None:
     assert way[0] * line[1] == pytest.approx(way[1] * line[0], abs=1e-6)
 
 
-def test_places_are_in_the_frame_of_the_detector(monkeypatch) -> None:
+def test_places_are_in_the_frame_of_the_detector(monkeypatch):
     robot = Robot(monkeypatch)
     robot.navigate("dock")
     np.testing.assert_allclose(robot.goal(), from_xyz_rpy((3.0, 1.0, 0.0), (0, 0, 0.2)), atol=1e-6)
 
 
-def test_drives_that_fail_say_why(monkeypatch) -> None:
+def test_drives_that_fail_say_why(monkeypatch):
     robot = Robot(monkeypatch)
     with pytest.raises(SkillFailed, match="moon"):
         robot.navigate("moon")
@@ -136,14 +134,14 @@ def test_drives_that_fail_say_why(monkeypatch) -> None:
         robot.navigate("cube")
 
 
-def test_a_base_that_is_close_only_turns() -> None:
+def test_a_base_that_is_close_only_turns():
     assert stand_pose(np.array((0.0, 0.5, 0.3)), 0.8) == pytest.approx((0.0, 0.0, 0.5 * np.pi))
     assert stand_pose(np.array((3.0, 4.0, 0.3)), 1.0) == pytest.approx(
         (2.4, 3.2, np.arctan2(4.0, 3.0))
     )
 
 
-def test_all_stand_poses_face_the_point_from_the_same_distance() -> None:
+def test_all_stand_poses_face_the_point_from_the_same_distance():
     point = np.array((2.0, -1.0, 0.4))
     poses = list(stand_poses(point, 0.7))
     assert len(poses) > 12
@@ -153,7 +151,7 @@ def test_all_stand_poses_face_the_point_from_the_same_distance() -> None:
         np.testing.assert_allclose(seen[:2, 3], (0.7, 0.0), atol=1e-9)
 
 
-def test_an_obstacle_on_the_line_is_passed_by_another_stand_pose(monkeypatch) -> None:
+def test_an_obstacle_on_the_line_is_passed_by_another_stand_pose(monkeypatch):
     robot = Robot(monkeypatch)
     line = 0.6 * (inverse(X_WO @ X_OB) @ CUBE)[:2, 3]
     robot.others["wall"] = ObjectState("wall", from_xyz_rpy((*line, 0.2)), Box((0.3, 0.3, 0.4)))
@@ -172,7 +170,7 @@ def test_an_obstacle_on_the_line_is_passed_by_another_stand_pose(monkeypatch) ->
 
 
 @pytest.mark.parametrize("word", ["dock", "dock:=1", "dock:=1,x", "dock:=1,2,3,4", "dock:=nan,1"])
-def test_places_that_are_none(word: str) -> None:
+def test_places_that_are_none(word):
     assert parse_places(["", "dock:=1,2", "door:=1,2,0.5"]) == {
         "dock": (1.0, 2.0, 0.0), "door": (1.0, 2.0, 0.5)
     }  # fmt: skip
@@ -180,7 +178,7 @@ def test_places_that_are_none(word: str) -> None:
         parse_places([word])
 
 
-def test_old_odometry_is_none(monkeypatch) -> None:
+def test_old_odometry_is_none(monkeypatch):
     robot = Robot(monkeypatch)
     robot.stamp_ns = 9_500_000_000
     assert robot.base.pose() is not None
@@ -199,14 +197,14 @@ OBJECTS = (
 
 
 @pytest.fixture(scope="module")
-def model() -> mn.RobotModel:
+def model():
     """A Franka on a Nova Carter."""
     folder = mounted_folder("nova_carter", "franka", (0.0, 0.0, 0.422))
     assert mounted_folder("nova_carter", "franka", (0.0, 0.0, 0.422)) == folder, "cached"
     return mn.load_robot(folder)
 
 
-def test_it_brings_a_cube_from_the_shelf_to_the_table(model) -> None:
+def test_it_brings_a_cube_from_the_shelf_to_the_table(model):
     robot = LockstepMobile(model, *OBJECTS)
     plan = RulePlanner().plan("bring the red cube to the table", robot.observe())
     assert [step.skill for step in plan] == ["navigate", "pick", "navigate", "place"]

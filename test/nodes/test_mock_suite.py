@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The whole suite on the backend without physics: the same topics, the same behaviour."""
 
-from __future__ import annotations
-
 import math
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from geometry_msgs.msg import Twist
@@ -23,7 +20,7 @@ NODES = (BASE, ARM, "/cell/arm/robot_state", "/mock_sim")
 
 
 @pytest.fixture(scope="module")
-def suite_of_two(module_suite: Any, module_client: RosClient) -> SimpleNamespace:
+def suite_of_two(module_suite, module_client):
     """A Franka and a JetBot under the namespace of a cell, without autostart."""
     module_suite.bring_up(
         "arm:=franka", "base:=jetbot@1,0,0", backend="mock", namespace="cell", autostart=False,

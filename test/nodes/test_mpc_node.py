@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The node rmpflow_policy with policy mpc over DDS: leaves a local minimum that traps RMPflow."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scene_requests as requests

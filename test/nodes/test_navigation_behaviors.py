@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The base navigator's spin, backup and drive_on_heading, and poses that it passes."""
 
-from __future__ import annotations
-
 import math
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +10,6 @@ from geometry_msgs.msg import Point
 from joint_client import duration
 from nav2_msgs.action import BackUp, DriveOnHeading, NavigateToPose, Spin
 from navigation_client import ABORTED, CANCELED, SUCCEEDED, NavigationClient, stamped
-from scripted_base import ScriptedBase
 from scripted_scanner import Scanner
 
 from motion_nodes.core.navigation.planar_geometry import Pose2
@@ -34,7 +31,7 @@ NODE = "/base_navigator"
 
 
 @pytest.fixture
-def base(navigator: NavigationClient, moved: ScriptedBase) -> ScriptedBase:
+def base(navigator, moved):
     """The base at the origin of its odometry, standing."""
     navigator.client.wait(lambda: moved.stands, "the base to stand")
     moved.silent, moved.ahead = False, 0.0
@@ -129,7 +126,7 @@ def planned(*goals: tuple[str, float, float, float], **changes: Any) -> int:
     return 1 + len(plan.after)
 
 
-def test_collision_checks_cannot_be_disabled() -> None:
+def test_collision_checks_cannot_be_disabled():
     """A field of later versions of Nav2."""
     request = SimpleNamespace(
         target=Point(x=1.0), speed=0.2, time_allowance=duration(0.0), disable_collision_checks=True
@@ -141,7 +138,7 @@ def test_collision_checks_cannot_be_disabled() -> None:
     assert (plan.path.length, plan.allowance, plan.patient) == (1.0, math.inf, False)
 
 
-def test_where_the_base_has_to_stop() -> None:
+def test_where_the_base_has_to_stop():
     a, b, c = ("odom", 1.0, 0.0, 0.0), ("odom", 2.0, 0.0, 0.0), ("odom", 3.0, 1.0, 0.0)
     turn = ("odom", 2.0, 0.0, 1.0)
     assert planned(a) == 1

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """User errors, in processes: one clear line, exit code 1, other nodes unaffected."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -12,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from diagnostic_msgs.msg import DiagnosticStatus
-from ros_client import RosClient, values_of
+from ros_client import values_of
 from ros_processes import Suite, SuiteProcess
 from rosgraph_msgs.msg import Clock
 
@@ -32,7 +30,7 @@ def refused(process: SuiteProcess, *texts: str) -> None:
 
 
 @pytest.fixture
-def robots(tmp_path: Path) -> Path:
+def robots(tmp_path):
     """A folder of robots, with a copy of the JetBot to be damaged."""
     shutil.copytree(SHIPPED / "jetbot", tmp_path / "robots" / "mine")
     description = tmp_path / "robots" / "mine" / "robot.yaml"
@@ -117,7 +115,7 @@ def test_unknown_executable(suite):
     assert "Did you mean 'differential_base'?" in process.output
 
 
-def test_a_second_clock_is_refused_before_it_is_published(suite, client: RosClient):
+def test_a_second_clock_is_refused_before_it_is_published(suite, client):
     first = suite.node("mock_sim", robots=["jetbot"])
     client.wait_for_diagnosis("/mock_sim", "")
     times = client.listen(Clock, "/clock", qos.CLOCK)
@@ -128,7 +126,7 @@ def test_a_second_clock_is_refused_before_it_is_published(suite, client: RosClie
     assert stamps == sorted(stamps)
 
 
-def test_a_second_instance_is_refused(suite, client: RosClient):
+def test_a_second_instance_is_refused(suite, client):
     first = suite.node("differential_base", robot="jetbot")
     first.wait_for("configured in")
     second = suite.node("differential_base", robot="jetbot")
@@ -177,7 +175,7 @@ def test_a_container_that_is_told_nonsense(suite, nodes, text):
     assert "Traceback" not in process.output
 
 
-def test_a_port_in_use(suite, client: RosClient):
+def test_a_port_in_use(suite, client):
     """The viewer takes a later port, or reports that the port is in use."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -193,7 +191,7 @@ def test_a_port_in_use(suite, client: RosClient):
 
 
 @pytest.mark.long
-def test_a_simulation_that_cannot_keep_up_says_so(suite, client: RosClient):
+def test_a_simulation_that_cannot_keep_up_says_so(suite, client):
     robots = [f"arm_{i}:=franka@{2 * i},0,0" for i in range(16)]
     suite.node("mujoco_sim", robots=robots, real_time_factor=10.0, update_rate=50.0)
     status = client.wait_for_diagnosis("/mujoco_sim", "real-time factor is")

@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Objects that are observed, and their detector."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -68,7 +65,7 @@ class Observer:
         return set(self.objects.states(self.time))
 
 
-def test_two_detections_of_one_name_are_both_refused_and_named() -> None:
+def test_two_detections_of_one_name_are_both_refused_and_named():
     observer = Observer()
     assert observer.see(marker("cube", 0.3), marker("bowl", 0.5)) == {"cube", "bowl"}
     assert not observer.warnings
@@ -82,7 +79,7 @@ def test_two_detections_of_one_name_are_both_refused_and_named() -> None:
     assert observer.objects.ambiguous == ("cup",)
 
 
-def test_a_detection_without_a_name_is_no_object() -> None:
+def test_a_detection_without_a_name_is_no_object():
     """In planning scenes an empty name stands for all objects."""
     observer = Observer()
     assert observer.see(marker("", 0.3), marker("bowl", 0.5)) == {"bowl"}
@@ -90,7 +87,7 @@ def test_a_detection_without_a_name_is_no_object() -> None:
     assert [item.id for item in observer.shown] == ["bowl"]
 
 
-def test_why_an_object_is_not_observed_is_said() -> None:
+def test_why_an_object_is_not_observed_is_said():
     observer = Observer()
     observer.see(marker("cube", 0.3))
     observer.now += 7.0
@@ -104,7 +101,7 @@ def test_why_an_object_is_not_observed_is_said() -> None:
     assert (gone.code, "no longer" in str(gone)) == (TaskCode.NOT_DETECTED, True)
 
 
-def test_a_mesh_keeps_its_shape_in_the_scene_and_is_grasped_by_its_surface(tmp_path: Path) -> None:
+def test_a_mesh_keeps_its_shape_in_the_scene_and_is_grasped_by_its_surface(tmp_path):
     """An L: opposite surfaces are nearer than those of its box, and its origin is a corner."""
     outline = np.array(((0, 0), (0.12, 0), (0.12, 0.03), (0.03, 0.03), (0.03, 0.12), (0, 0.12)))
     path = tmp_path / "ell.stl"
@@ -134,7 +131,7 @@ def test_a_mesh_keeps_its_shape_in_the_scene_and_is_grasped_by_its_surface(tmp_p
     assert "/nowhere/cup.stl" in observer.warnings["marker cup"]
 
 
-def test_objects_stay_where_they_are_while_the_base_moves() -> None:
+def test_objects_stay_where_they_are_while_the_base_moves():
     observer = Observer()
     observer.see(marker("cube", 2.0))
     observer.base = from_xyz_rpy((1.0, 0.0, 0.0), (0.0, 0.0, 0.5 * np.pi))
@@ -150,7 +147,7 @@ def test_objects_stay_where_they_are_while_the_base_moves() -> None:
 
 
 @pytest.mark.parametrize("begin", [1.7e9, 0.5])
-def test_a_shown_object_is_known_until_it_is_in_the_scene(begin: float) -> None:
+def test_a_shown_object_is_known_until_it_is_in_the_scene(begin):
     """In wall time and in simulated time, with any time since the start of the machine."""
     observer = Observer()
     observer.see(marker("cube", 0.3))
@@ -162,7 +159,7 @@ def test_a_shown_object_is_known_until_it_is_in_the_scene(begin: float) -> None:
     assert "tray" not in observer.objects.states(begin + SHOWN_WITHIN + 1.0)
 
 
-def test_detections_are_written_to_the_scene_after_a_reset_of_simulated_time() -> None:
+def test_detections_are_written_to_the_scene_after_a_reset_of_simulated_time():
     observer = Observer()
     observer.time = 1000.0
     observer.see(marker("cube", 0.3))
@@ -171,7 +168,7 @@ def test_detections_are_written_to_the_scene_after_a_reset_of_simulated_time() -
     assert len(observer.shown) == 2
 
 
-def test_markers_that_are_deleted_or_name_no_file_are_no_objects() -> None:
+def test_markers_that_are_deleted_or_name_no_file_are_no_objects():
     observer = Observer()
     gone = marker("cube", 0.3)
     gone.action = Marker.DELETE
@@ -243,7 +240,7 @@ def detector(ros, module_client):
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
-def test_objects_in_images_and_clouds_have_poses_names_and_stamps(detector) -> None:
+def test_objects_in_images_and_clouds_have_poses_names_and_stamps(detector):
     cameras = detector.cameras
     detector.until(lambda: cameras.show(seen(CUBE, CRATE)), lambda: len(detector.found) == 2)
     cube, crate = detector.found["red_cube"], detector.found["object_1"]
@@ -262,7 +259,7 @@ def test_objects_in_images_and_clouds_have_poses_names_and_stamps(detector) -> N
     detector.until(lambda: cameras.show_points(points), lambda: set(detector.found) == {"red_cube"})
 
 
-def test_what_the_robot_hides_or_carries_is_reported_as_it_was(detector) -> None:
+def test_what_the_robot_hides_or_carries_is_reported_as_it_was(detector):
     cameras, node = detector.cameras, detector.node
     node.activate()
     detector.until(lambda: cameras.show(seen(CUBE)), lambda: "red_cube" in detector.found)
@@ -293,7 +290,7 @@ def test_what_the_robot_hides_or_carries_is_reported_as_it_was(detector) -> None
     assert detector.found["red_cube"].pose == carried.pose
 
 
-def test_colors_and_descriptions_name_objects(detector) -> None:
+def test_colors_and_descriptions_name_objects(detector):
     cameras, depth = detector.cameras, seen(CUBE, CRATE)
     points = DepthProjection(PINHOLE).points(depth) @ EYE[:3, :3].T + EYE[:3, 3]
     color = np.full((*depth.shape, 3), 200, np.uint8)
@@ -315,7 +312,7 @@ def test_colors_and_descriptions_name_objects(detector) -> None:
     )
 
 
-def test_images_without_a_known_frame_or_time_are_refused(detector) -> None:
+def test_images_without_a_known_frame_or_time_are_refused(detector):
     cameras, node = detector.cameras, detector.node
     node.activate()
 
@@ -335,7 +332,7 @@ def test_images_without_a_known_frame_or_time_are_refused(detector) -> None:
     assert node.check(node.params) is None
 
 
-def test_models_that_cannot_be_are_refused_at_the_start(ros) -> None:
+def test_models_that_cannot_be_are_refused_at_the_start(ros):
     node = ObjectDetectorNode(
         ros_args=[
             "--ros-args",

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The occupancy mapper over DDS: octomaps of depth images and clouds, and refused messages."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from geometry_msgs.msg import Transform

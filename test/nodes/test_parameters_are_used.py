@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every parameter that a node declares is read by its code."""
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 import functools

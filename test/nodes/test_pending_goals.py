@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Goals that are pending, remote, or replaced."""
 
-from __future__ import annotations
-
 import math
 import threading
 from types import SimpleNamespace
@@ -257,11 +255,11 @@ class Server:
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Server:
+def server(monkeypatch):
     return Server(monkeypatch)
 
 
-def test_a_goal_is_canceled_and_its_result_returned(server: Server) -> None:
+def test_a_goal_is_canceled_and_its_result_returned(server):
     work = server.action.execute("goal")
     next(work)
     server.accept(0)
@@ -274,7 +272,7 @@ def test_a_goal_is_canceled_and_its_result_returned(server: Server) -> None:
     assert end.value.value == (5, "stopped")
 
 
-def test_a_goal_that_is_canceled_before_its_acceptance_does_not_run(server: Server) -> None:
+def test_a_goal_that_is_canceled_before_its_acceptance_does_not_run(server):
     work = server.action.execute("goal")
     next(work)
     work.close()
@@ -283,7 +281,7 @@ def test_a_goal_that_is_canceled_before_its_acceptance_does_not_run(server: Serv
     assert server.canceled == [0]
 
 
-def test_a_goal_that_is_accepted_after_the_timeout_does_not_run(server: Server) -> None:
+def test_a_goal_that_is_accepted_after_the_timeout_does_not_run(server):
     with pytest.raises(SkillFailed, match="no response of move"):
         for _ in server.action.execute("late"):
             pass
@@ -294,7 +292,7 @@ def test_a_goal_that_is_accepted_after_the_timeout_does_not_run(server: Server) 
     assert server.canceled == [0]
 
 
-def test_the_page_cancels_a_goal_before_it_sends_the_next_one(server: Server) -> None:
+def test_the_page_cancels_a_goal_before_it_sends_the_next_one(server):
     """If the navigator refused the next one, the base would follow the first one on."""
     page: Any = SimpleNamespace(set_drive_message=lambda *_, **__: None)
     node: Any = SimpleNamespace()
@@ -312,7 +310,7 @@ def test_the_page_cancels_a_goal_before_it_sends_the_next_one(server: Server) ->
     assert server.canceled == [0, 1]
 
 
-def test_positions_that_are_not_numbers_are_not_known() -> None:
+def test_positions_that_are_not_numbers_are_not_known():
     link: Any = RosRobotLink.__new__(RosRobotLink)
     state = SimpleNamespace(name=["shoulder", "elbow"], position=[0.5, math.nan])
     scene = SimpleNamespace(robot_state=SimpleNamespace(joint_state=state))

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """plan_kinematic_path, move_action and execute_trajectory, called from another process."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recovery of an arm from shallow collisions, by goals and by ~/recover."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from joint_client import ARM, FRANKA, HOME, SUCCEEDED, JointClient

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests that the planner refuses in words: motions without end, malformed trajectories."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Obstacles that appear during execution: the motion is replanned, with or without a stop."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from joint_client import ABORTED, ARM, FRANKA, HOME, SUCCEEDED, JointClient, trajectory

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Robots in namespaces: a UR10e that plans and executes, and a Franka with an attached object."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Subframes, link padding, scene files and the URDF of a group, queried from another process."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from geometry_msgs.msg import Pose

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The planning scene over DDS: services, topics, published changes, and followers."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

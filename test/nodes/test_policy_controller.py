@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The policy controller over DDS: standing, twists, stops and bad messages."""
 
-from __future__ import annotations
-
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +21,7 @@ JOINTS = load_robot("go2").joint_names
 
 
 @pytest.fixture(scope="module")
-def walker(module_suite: Any, module_client: Any, tmp_path_factory: Any) -> Walker:
+def walker(module_suite, module_client, tmp_path_factory):
     """A Go2 in MuJoCo with a policy that stands."""
     folder = write_standing_policy(tmp_path_factory.mktemp("policy"), command_gain=0.1)
     module_suite.bring_up("go2", policies=(str(folder),), without=("robot_state",))

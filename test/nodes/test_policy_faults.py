@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Falls, lost measurements and unusable files of policies; the policy's client of the planner."""
 
-from __future__ import annotations
-
 import math
 import threading
 from collections import defaultdict

@@ -5,8 +5,6 @@ With open fingers the hand is around it, with closed fingers they touch it. The 
 has closed fingers, so that only the positions of the request can tell.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -37,7 +35,7 @@ pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture(scope="module")
-def planner(module_suite: Any, module_client: Any) -> Any:
+def planner(module_suite, module_client):
     """Planner and kinematics of a robot without physics, with the box at the tip in READY."""
     module_suite.node("mock_sim", robots=["franka"], update_rate=100.0)
     module_suite.node("rrt_planner", robot="franka", use_sim_time=True)
@@ -64,13 +62,13 @@ def valid(planner: Planner, q: dict[str, float]) -> bool:
     return bool(planner.client.call(GetStateValidity, "/check_state_validity", request).valid)
 
 
-def test_state_validity(planner: Planner) -> None:
+def test_state_validity(planner):
     assert valid(planner, READY | OPEN)
     assert not valid(planner, READY | CLOSED)
 
 
 @pytest.mark.parametrize("pose", [False, True])
-def test_planning(planner: Planner, pose: bool) -> None:
+def test_planning(planner, pose):
     goal: Any = at({name: READY[name] for name in ARM.joints})
     if pose:
         goal = pose_constraints(X_TIP[:3, 3], to_quat_xyzw(X_TIP))
@@ -80,7 +78,7 @@ def test_planning(planner: Planner, pose: bool) -> None:
     planner.refused(goal, start_state=state(ABOVE | CLOSED), allowed_planning_time=1.0)
 
 
-def test_inverse_kinematics(planner: Planner) -> None:
+def test_inverse_kinematics(planner):
     def answer(fingers: dict[str, float]) -> Any:
         request = GetPositionIK.Request()
         asked = request.ik_request
@@ -96,7 +94,7 @@ def test_inverse_kinematics(planner: Planner) -> None:
     assert answer(CLOSED).error_code.val == Codes.NO_IK_SOLUTION
 
 
-def test_straight_paths(planner: Planner) -> None:
+def test_straight_paths(planner):
     def answer(fingers: dict[str, float]) -> Any:
         request = GetCartesianPath.Request(group_name="arm", max_step=0.005)
         request.start_state, request.avoid_collisions = state(READY | fingers), True

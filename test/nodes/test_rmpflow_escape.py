@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A local minimum traps the reactive policy; the planner frees the arm, which then follows on."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scene_requests as requests

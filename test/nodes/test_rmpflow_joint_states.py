@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The policy over DDS with faulty joint_states: lost, permuted, truncated, foreign."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The node rmpflow_policy over DDS: targets, servo commands, obstacles, services, parameters."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,14 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Transforms of the robot state publisher at rest and after motions, by scripted joint states."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-from typing import Any
-
 import numpy as np
 import pytest
-from ros_client import RosClient
 from sensor_msgs.msg import JointState
 from tf2_msgs.msg import TFMessage
 
@@ -25,7 +19,7 @@ KINEMATICS = Kinematics(TREE)
 
 
 @pytest.fixture
-def publisher(client: RosClient) -> Iterator[Any]:
+def publisher(client):
     """A publisher of joint states, while the node is active."""
     words = ["--ros-args", "-r", "__ns:=/lone", "-r", "/tf:=/lone/tf", "-p", "robot:=ur10e",
              "-p", "autostart:=false", "-p", "update_rate:=100.0"]  # fmt: skip

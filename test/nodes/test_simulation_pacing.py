@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Simulated time and reference streams: delays, and late streams."""
 
-from __future__ import annotations
-
 import time
 
 import pytest
@@ -57,7 +55,7 @@ class Streamer:
 
 
 @pytest.mark.long
-def test_simulated_time_waits_for_late_references(suite, client: RosClient) -> None:
+def test_simulated_time_waits_for_late_references(suite, client):
     suite.node("mock_sim", robots=["franka"])
     streamer = Streamer(client)
     trials = judged = 0
@@ -74,7 +72,7 @@ def test_simulated_time_waits_for_late_references(suite, client: RosClient) -> N
     client.wait(lambda: streamer.time() > last + 0.1, "time without the stream")
 
 
-def test_messages_are_rare_while_time_stands(suite, client: RosClient) -> None:
+def test_messages_are_rare_while_time_stands(suite, client):
     suite.node("mock_sim", robots=["franka"])
     clock = client.listen(Clock, "/clock", BEST_EFFORT)
     states = client.listen(JointState, "joint_states", BEST_EFFORT)

@@ -1,12 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Frozen or doubled joint states, checks that compile, cycles at rest."""
 
-from __future__ import annotations
-
 import threading
-from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -28,7 +24,7 @@ AWAY = {name: HOME[name] + 0.4 for name in ARM[:3]}
 
 
 @pytest.fixture(scope="module")
-def robot(ros: None) -> Iterator[ScriptedRobot]:
+def robot(ros):
     """A driver that can repeat its last measurement."""
     robot = ScriptedRobot(HOME)
     yield robot
@@ -36,9 +32,7 @@ def robot(ros: None) -> Iterator[ScriptedRobot]:
 
 
 @pytest.fixture(scope="module")
-def cell(
-    robot: ScriptedRobot, module_suite: Any, module_client: RosClient
-) -> Iterator[JointClient]:
+def cell(robot, module_suite, module_client):
     """The controller of that robot."""
     # The driver may be late under load; lost states are tested elsewhere.
     module_suite.node("articulation_controller", robot="franka", state_timeout=3.0)
@@ -49,7 +43,7 @@ def cell(
 
 
 @pytest.fixture
-def arm(cell: JointClient, robot: ScriptedRobot) -> JointClient:
+def arm(cell, robot):
     """The arm at home."""
     robot.frozen = False
     cell.client.spin(0.2)
@@ -168,9 +162,7 @@ def test_a_rival_of_the_commands(arm):
     works_again(arm)
 
 
-def test_requests_wait_for_the_compilation_and_the_start_does_not(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_requests_wait_for_the_compilation_and_the_start_does_not(monkeypatch):
     compiled, robot = threading.Event(), load_robot("franka")
     monkeypatch.setattr(exact_warm_up, "needs_compilation", lambda: True)
     monkeypatch.setattr(exact_warm_up, "compile_exact_checks", compiled.wait)
@@ -192,16 +184,14 @@ def test_requests_wait_for_the_compilation_and_the_start_does_not(
     assert answers == [True]
 
 
-def test_nothing_waits_where_the_checks_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_waits_where_the_checks_are_compiled(monkeypatch):
     monkeypatch.setattr(exact_warm_up, "needs_compilation", lambda: False)
     checks = StateChecks(load_robot("franka"))
     checks.warm_up()
     assert checks.compiled
 
 
-def test_targets_of_the_policy_wait_for_the_compilation(
-    client: RosClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_targets_of_the_policy_wait_for_the_compilation(client, monkeypatch):
     compiled, robot = threading.Event(), load_robot("franka")
     monkeypatch.setattr(exact_warm_up, "needs_compilation", lambda: True)
     monkeypatch.setattr(exact_warm_up, "compile_exact_checks", compiled.wait)
@@ -271,7 +261,7 @@ class Arm:
 
 
 @pytest.fixture
-def arm_of_rest_cycles() -> Arm:
+def arm_of_rest_cycles():
     return Arm()
 
 
@@ -324,7 +314,7 @@ def complies(arm: Arm) -> None:
         complies,
     ],
 )
-def test_any_change_makes_the_next_cycles_complete(arm_of_rest_cycles: Arm, change: Any) -> None:
+def test_any_change_makes_the_next_cycles_complete(arm_of_rest_cycles, change):
     arm_of_rest_cycles.settle()
     change(arm_of_rest_cycles)
     assert not any(arm_of_rest_cycles.cycles.begin() for _ in range(1000))

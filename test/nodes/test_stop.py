@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """One stop for a running suite of an arm and a base, over DDS."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import even_streams
 import pytest
@@ -129,7 +126,7 @@ class StoppableSuite:
 
 
 @pytest.fixture(scope="module")
-def running(module_suite: Any, module_client: RosClient) -> Iterator[StoppableSuite]:
+def running(module_suite, module_client):
     module_suite.bring_up(
         "arm:=franka", "base:=jetbot@2,0,0", backend="mock", rate=100.0,
         without=("ik_service", "robot_state", "controller_manager"),
@@ -145,7 +142,7 @@ def running(module_suite: Any, module_client: RosClient) -> Iterator[StoppableSu
 
 
 @pytest.fixture
-def cell(running: StoppableSuite) -> Iterator[StoppableSuite]:
+def cell(running):
     yield running
     running.begin_anew()
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A surface gripper over DDS: it lifts a box, which is attached in the planning scene meanwhile."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -65,7 +63,7 @@ class Suction:
 
 
 @pytest.fixture(scope="module")
-def suction(module_suite: Any, module_client: Any, tmp_path_factory: Any) -> Suction:
+def suction(module_suite, module_client, tmp_path_factory):
     file = tmp_path_factory.mktemp("params") / "suction.yaml"
     file.write_text(
         "mujoco_sim:\n  ros__parameters:\n"

@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The task server over DDS: a sentence moves an object of the planning scene onto another one."""
 
-from __future__ import annotations
-
 import sys
-from collections.abc import Iterator
 from math import nan
 from typing import Any
 
@@ -28,7 +25,6 @@ from moveit_msgs.srv import GetPlanningScene
 from nav2_msgs.action import DummyBehavior
 from own_domain import ENVIRONMENT
 from ros_client import LATCHED, RosClient
-from ros_processes import Suite
 from std_msgs.msg import Empty, String
 from std_srvs.srv import Trigger
 from task_client import SERVER, TaskClient
@@ -44,7 +40,7 @@ from motion_nodes.ros.scene.collision_objects import object_message
 
 
 @pytest.fixture(scope="module")
-def tasks(module_suite: Suite, module_client: RosClient) -> Iterator[TaskClient]:
+def tasks(module_suite, module_client):
     without = ("rmpflow_policy", "trajectory_generator", "controller_manager", "ik_service")
     module_suite.bring_up("franka", backend="mock", tasks=True, without=without, rate=100.0)
     # Its configuration compiles the inverse kinematics.
@@ -108,14 +104,14 @@ def cube_position(client: RosClient) -> np.ndarray:
         ("go to the shelf", "unsupported_skill"), ("x" * 5000, "not_understood"),
     ],
 )  # fmt: skip
-def test_tasks_that_are_refused(tasks: TaskClient, text: str, code: str) -> None:
+def test_tasks_that_are_refused(tasks, text, code):
     status = tasks.ask(text, "refused")
     assert status["code"] == code
     assert status["reason"]
     assert status["plan"] == []
 
 
-def test_too_wide_object_fails_with_its_reason_after_bounded_plans(tasks: TaskClient) -> None:
+def test_too_wide_object_fails_with_its_reason_after_bounded_plans(tasks):
     status = tasks.ask("pick up the beam", "failed")
     assert status["code"] == "does_not_fit"
     assert "fingers" in status["reason"]
@@ -123,7 +119,7 @@ def test_too_wide_object_fails_with_its_reason_after_bounded_plans(tasks: TaskCl
 
 
 @pytest.mark.long
-def test_sentence_puts_the_cube_on_the_shelf(tasks: TaskClient) -> None:
+def test_sentence_puts_the_cube_on_the_shelf(tasks):
     before = cube_position(tasks.client)
     status = tasks.ask("把红色方块放到 shelf 上", "succeeded")
     assert [step["skill"] for step in status["plan"]] == ["pick", "place"]
@@ -135,7 +131,7 @@ def test_sentence_puts_the_cube_on_the_shelf(tasks: TaskClient) -> None:
 
 
 @pytest.mark.long
-def test_cancel_ends_the_task_with_the_arm_at_rest(tasks: TaskClient) -> None:
+def test_cancel_ends_the_task_with_the_arm_at_rest(tasks):
     arm = JointClient(tasks.client)
     motions = tasks.client.listen(
         GoalStatusArray, f"{CONTROLLER}/follow_joint_trajectory/_action/status", LATCHED
@@ -157,7 +153,7 @@ def test_cancel_ends_the_task_with_the_arm_at_rest(tasks: TaskClient) -> None:
     assert tasks.status["state"] == "canceled"
 
 
-def test_pick_and_place_are_actions_with_phases(tasks: TaskClient) -> None:
+def test_pick_and_place_are_actions_with_phases(tasks):
     goal = Pickup.Goal(target_name="red_cube", group_name="panda_arm")
     call = tasks.actions.send(Pickup, "pickup", goal)
     status, result = call.result(90.0)
@@ -176,7 +172,7 @@ def test_pick_and_place_are_actions_with_phases(tasks: TaskClient) -> None:
 
 
 @pytest.mark.long
-def test_tasks_in_words_are_an_action_and_one_runs_at_a_time(tasks: TaskClient) -> None:
+def test_tasks_in_words_are_an_action_and_one_runs_at_a_time(tasks):
     def execute(text: str) -> Call:
         goal = DummyBehavior.Goal(command=String(data=text))
         return tasks.actions.send(DummyBehavior, "execute_task", goal)
@@ -214,7 +210,7 @@ def test_tasks_in_words_are_an_action_and_one_runs_at_a_time(tasks: TaskClient) 
          Codes.INVALID_GOAL_CONSTRAINTS),
     ],
 )  # fmt: skip
-def test_goals_that_are_refused(tasks: TaskClient, name: str, goal: Any, code: int) -> None:
+def test_goals_that_are_refused(tasks, name, goal, code):
     status, result = tasks.actions.send(Pickup if name == "pickup" else Place, name, goal).result()
     assert (status, result.error_code.val) == (ABORTED, code), result.error_code
     assert result.error_code.message
@@ -222,7 +218,7 @@ def test_goals_that_are_refused(tasks: TaskClient, name: str, goal: Any, code: i
 
 
 @pytest.mark.long
-def test_a_language_model_drives_the_suite_over_mcp(tasks: TaskClient) -> None:
+def test_a_language_model_drives_the_suite_over_mcp(tasks):
     """A real MCP client over stdin and stdout, as applications start the server."""
     anyio.run(_session_of_a_model, tasks)
 

@@ -1,14 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tasks in MuJoCo over DDS with objects moved meanwhile, judged by true poses."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 from ros_client import RosClient
-from ros_processes import Suite
 from simulated_objects import SimulatedObjects
 from std_msgs.msg import String
 from task_client import SERVER, TaskClient
@@ -35,7 +30,7 @@ class Table:
 
 
 @pytest.fixture(scope="module")
-def table(module_suite: Suite, module_client: RosClient) -> Iterator[Table]:
+def table(module_suite, module_client):
     without = ("rmpflow_policy", "trajectory_generator", "controller_manager", "ik_service")
     module_suite.bring_up("franka", tasks=True, objects=OBJECTS, without=without, rate=100.0)
     module_client.wait_for_diagnosis(SERVER, "", within=90.0)
@@ -44,7 +39,7 @@ def table(module_suite: Suite, module_client: RosClient) -> Iterator[Table]:
     return made
 
 
-def test_a_dropped_object_is_picked_up_again_and_placed(table: Table) -> None:
+def test_a_dropped_object_is_picked_up_again_and_placed(table):
     table.begin("put the red cube on the shelf", "let down")
     table.objects.move("red_cube", 0.45, 0.2, 0.03)
     table.tasks.until(lambda s: s["state"] != "running", 200.0)
@@ -58,7 +53,7 @@ def test_a_dropped_object_is_picked_up_again_and_placed(table: Table) -> None:
 
 
 @pytest.mark.long
-def test_an_object_that_is_taken_away_ends_the_task_within_its_budget(table: Table) -> None:
+def test_an_object_that_is_taken_away_ends_the_task_within_its_budget(table):
     table.begin("pick up the red cube", "approach")
     table.objects.move("red_cube", -1.0, 1.0, 0.03)
     table.tasks.until(lambda s: s["state"] != "running", 200.0)

@@ -289,7 +289,7 @@ def stopped_after(ticks: int) -> tuple[Cell, str] | None:
     return cell, phase
 
 
-def test_a_stop_at_any_moment_keeps_the_load_known_and_the_next_task_succeeds() -> None:
+def test_a_stop_at_any_moment_keeps_the_load_known_and_the_next_task_succeeds():
     seen = set()
     for ticks in range(1, 200):
         found = stopped_after(ticks)
@@ -319,7 +319,7 @@ def test_a_stop_at_any_moment_keeps_the_load_known_and_the_next_task_succeeds() 
 
 @pytest.mark.parametrize("silent", [False, True])
 @pytest.mark.parametrize(("motion", "cycles"), [("close", 4), ("open", 3)])
-def test_fingers_that_fail_on_the_load_keep_it_known(motion, cycles, silent) -> None:
+def test_fingers_that_fail_on_the_load_keep_it_known(motion, cycles, silent):
     held = set()
     for cycle in range(cycles):
         where = f"{motion} fails in cycle {cycle}"
@@ -346,7 +346,7 @@ def test_fingers_that_fail_on_the_load_keep_it_known(motion, cycles, silent) -> 
     assert held == {False, True}
 
 
-def test_a_load_whose_fingers_do_not_open_is_not_lifted_but_released_again() -> None:
+def test_a_load_whose_fingers_do_not_open_is_not_lifted_but_released_again():
     cell = Cell()
     runner = cell.begin()
     while runner.phase != "let down":
@@ -362,7 +362,7 @@ def test_a_load_whose_fingers_do_not_open_is_not_lifted_but_released_again() -> 
 
 
 @pytest.mark.parametrize("silent", [False, True])
-def test_a_pick_whose_fingers_fail_grips_again_and_lifts(silent) -> None:
+def test_a_pick_whose_fingers_fail_grips_again_and_lifts(silent):
     for cycle in range(4):
         cell = Cell()
         plan = RulePlanner().plan("pick the red cube", cell.robot.observe())
@@ -379,7 +379,7 @@ def test_a_pick_whose_fingers_fail_grips_again_and_lifts(silent) -> None:
         assert not cell.robot.observe().grip_unsure, where
 
 
-def test_a_camera_that_does_not_see_into_the_hand_is_enough() -> None:
+def test_a_camera_that_does_not_see_into_the_hand_is_enough():
     cell = Cell(hides=True)
     runner = cell.begin()
     cell.finish(runner)
@@ -394,7 +394,7 @@ def test_a_camera_that_does_not_see_into_the_hand_is_enough() -> None:
     assert runner.reason.code is TaskCode.NOT_DETECTED
 
 
-def test_what_was_taken_out_of_stopped_fingers_is_picked_again() -> None:
+def test_what_was_taken_out_of_stopped_fingers_is_picked_again():
     cell = next(
         found[0] for ticks in range(1, 200)
         if (found := stopped_after(ticks)) is not None
@@ -408,7 +408,7 @@ def test_what_was_taken_out_of_stopped_fingers_is_picked_again() -> None:
     assert cell.cube[2, 3] == pytest.approx(SHELF_TOP + 0.5 * SIDE)
 
 
-def test_what_is_lost_at_any_moment_is_not_held_and_the_task_says_so_or_recovers() -> None:
+def test_what_is_lost_at_any_moment_is_not_held_and_the_task_says_so_or_recovers():
     """Losses by fingers that close, or that the detector alone sees, in every cycle and at rest."""
     seen = set()
     for fingers in (True, False):
@@ -434,7 +434,7 @@ def test_what_is_lost_at_any_moment_is_not_held_and_the_task_says_so_or_recovers
 
 
 @pytest.mark.parametrize("fingers", [True, False], ids=["fingers", "detector"])
-def test_a_loss_at_rest_and_in_home_ends_with_its_code(fingers: bool) -> None:
+def test_a_loss_at_rest_and_in_home_ends_with_its_code(fingers):
     cell = Cell()
     cell.finish(TaskRunner(cell.robot, RulePlanner().plan("pick the cube", cell.robot.observe())))
     assert cell.robot.observe().held == "red_cube"
@@ -459,7 +459,7 @@ def test_a_loss_at_rest_and_in_home_ends_with_its_code(fingers: bool) -> None:
 
 
 @pytest.mark.parametrize("near", [True, False])
-def test_fingers_around_a_lost_object_open_before_the_arm_moves(near: bool) -> None:
+def test_fingers_around_a_lost_object_open_before_the_arm_moves(near):
     """A motion cannot be planned while they touch it."""
     cell = Cell()
     cell.finish(TaskRunner(cell.robot, RulePlanner().plan("pick the cube", cell.robot.observe())))
@@ -482,7 +482,7 @@ def test_fingers_around_a_lost_object_open_before_the_arm_moves(near: bool) -> N
 
 
 @pytest.mark.parametrize("change", ["moved", "turned", "removed", "nudged"])
-def test_an_object_that_changes_while_it_is_approached_is_approached_again(change: str) -> None:
+def test_an_object_that_changes_while_it_is_approached_is_approached_again(change):
     """In every cycle up to the grasp; the tool only moves straight up and down near the table."""
     phases = set()
     for ticks in range(1, 60):
@@ -522,7 +522,7 @@ def test_an_object_that_changes_while_it_is_approached_is_approached_again(chang
         ({CONTACT: "an earlier one"}, {}, TaskCode.MOTION_FAILED),
     ],
 )
-def test_a_motion_that_a_contact_stops_fails_with_that_code(at_start, afterwards, code) -> None:
+def test_a_motion_that_a_contact_stops_fails_with_that_code(at_start, afterwards, code):
     """As the status of the joint controller says, if it changes after the motion began."""
     pending = [at_start]
 
@@ -547,7 +547,7 @@ def test_a_motion_that_a_contact_stops_fails_with_that_code(at_start, afterwards
 
 
 @pytest.mark.parametrize("change", ["shelf moved", "can on the place"])
-def test_a_place_that_changes_is_left_before_it_is_touched_and_chosen_again(change: str) -> None:
+def test_a_place_that_changes_is_left_before_it_is_touched_and_chosen_again(change):
     """In every cycle from its choice to the release."""
     phases = set()
     for ticks in range(1, 200):
@@ -579,7 +579,7 @@ def test_a_place_that_changes_is_left_before_it_is_touched_and_chosen_again(chan
 
 
 @pytest.mark.parametrize("change", ["down", "over"])
-def test_what_falls_down_or_over_where_it_is_released_is_not_placed(change: str) -> None:
+def test_what_falls_down_or_over_where_it_is_released_is_not_placed(change):
     cell = Cell()
     runner = cell.begin()
     while runner.phase != "retreat":
@@ -593,7 +593,7 @@ def test_what_falls_down_or_over_where_it_is_released_is_not_placed(change: str)
     assert any("has fallen" in e.text for e in runner.events), runner.events
 
 
-def test_fingers_that_another_client_closes_do_not_descend_on_an_object() -> None:
+def test_fingers_that_another_client_closes_do_not_descend_on_an_object():
     phases = set()
     for ticks in range(1, 60):
         cell = Cell()
@@ -618,7 +618,7 @@ def test_fingers_that_another_client_closes_do_not_descend_on_an_object() -> Non
     assert phases >= {"approach", "pre_grasp"}
 
 
-def test_what_is_poured_into_is_followed_up_to_the_tilt() -> None:
+def test_what_is_poured_into_is_followed_up_to_the_tilt():
     seen = set()
     for ticks in range(1, 200):
         cell = Cell()
@@ -643,7 +643,7 @@ def test_what_is_poured_into_is_followed_up_to_the_tilt() -> None:
     assert seen == {"move", "tilt"}
 
 
-def test_a_push_moves_down_beside_the_object_with_a_limited_force_only_if_it_is_there() -> None:
+def test_a_push_moves_down_beside_the_object_with_a_limited_force_only_if_it_is_there():
     for ticks in range(1, 60):
         cell = Cell()
         text = "push the cube forward"
@@ -662,7 +662,7 @@ def test_a_push_moves_down_beside_the_object_with_a_limited_force_only_if_it_is_
     assert cell.unlimited == {("compliant push", False)}
 
 
-def test_a_push_that_is_blocked_ends_with_the_hand_above_the_object() -> None:
+def test_a_push_that_is_blocked_ends_with_the_hand_above_the_object():
     cell = Cell()
     text = "push the cube forward"
     cell.compliance.available = False
@@ -682,7 +682,7 @@ def test_a_push_that_is_blocked_ends_with_the_hand_above_the_object() -> None:
 
 
 @pytest.mark.parametrize("way", [(0.0, 0.0), (0.0, 0.1), (1.5, 1.0), (-0.1, 0.0)])
-def test_a_push_whose_object_is_not_further_along_has_failed(way: tuple[float, float]) -> None:
+def test_a_push_whose_object_is_not_further_along_has_failed(way):
     """It stayed, slipped aside, was taken away in the direction of the push, or pushed back."""
     cell = Cell()
     text = "push the cube forward"
@@ -696,7 +696,7 @@ def test_a_push_whose_object_is_not_further_along_has_failed(way: tuple[float, f
     assert any("instead of 100 mm forward" in e.text for e in runner.events)
 
 
-def test_a_load_that_touches_something_is_not_taken_for_a_heavier_one() -> None:
+def test_a_load_that_touches_something_is_not_taken_for_a_heavier_one():
     """Such as that of a place that was canceled at its end: the force limit would permit more."""
     cell = Cell()
     cell.force = np.array((0.0, 0.0, -1.0))

@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The FollowJointTrajectory action over DDS between processes, on the backend without physics."""
 
-from __future__ import annotations
-
 import signal
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -37,7 +34,7 @@ J1, J2, J7 = ARM[0], ARM[1], ARM[6]
 
 
 @pytest.fixture(scope="module")
-def cell(module_suite: Any, module_client: RosClient) -> Iterator[SimpleNamespace]:
+def cell(module_suite, module_client):
     """A controller and a mock of its robot."""
     sim = module_suite.node("mock_sim", robots=["franka"], update_rate=100.0)
     node = module_suite.node(
@@ -56,7 +53,7 @@ def cell(module_suite: Any, module_client: RosClient) -> Iterator[SimpleNamespac
 
 
 @pytest.fixture
-def arm(cell: SimpleNamespace) -> JointClient:
+def arm(cell):
     """The arm at home and at rest."""
     arm = cell.arm
     arm.client.wait(lambda: arm.states and arm.reports, "the arm")

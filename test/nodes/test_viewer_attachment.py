@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The viewer node attaches and detaches objects, and scales motions to named states."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Iterator
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,7 +9,7 @@ import pytest
 from moveit_msgs.msg import AttachedCollisionObject, CollisionObject, PlanningScene
 from nodes.viewer_cell import FRANKA, NAMES, box, objects, tell, viewer_cell
 from raised_errors import about
-from ros_client import RELIABLE, RosClient
+from ros_client import RELIABLE
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
@@ -26,7 +23,7 @@ pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture(scope="module")
-def cell(ros: None, module_client: RosClient) -> Iterator[SimpleNamespace]:
+def cell(ros, module_client):
     """A viewer of an arm, and an owner of its scene."""
     with viewer_cell(module_client) as opened:
         # The scene is requested again after its first message.
@@ -45,7 +42,7 @@ TOOL = "panda_hand_tcp"
 
 
 @pytest.fixture
-def notes(cell, monkeypatch) -> list[str]:
+def notes(cell, monkeypatch):
     """Texts of the page's notifications."""
     found: list[str] = []
     monkeypatch.setattr(cell.page, "notify", lambda _, text: found.append(text))
@@ -53,7 +50,7 @@ def notes(cell, monkeypatch) -> list[str]:
 
 
 @pytest.fixture
-def standing(cell) -> None:
+def standing(cell):
     """The viewer knows that the arm is at home."""
     states = cell.client.publisher(JointState, "/left/joint_states", RELIABLE)
     state = cell.node._watched["left"].state
@@ -65,7 +62,7 @@ def standing(cell) -> None:
 
 
 @pytest.fixture
-def part(cell) -> None:
+def part(cell):
     """There is an object ``part`` in the world."""
     scene = cell.node._watched["left"].planning.follower
     cell.client.repeat(

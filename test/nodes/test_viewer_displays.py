@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The viewer node shows frames, a cloud and an image, and subscribes only while they are shown."""
 
-from __future__ import annotations
-
 import threading
-from collections.abc import Iterator
 from pathlib import Path as FilePath
 from types import SimpleNamespace
 
@@ -15,7 +12,7 @@ from geometry_msgs.msg import Point, PoseStamped, TransformStamped
 from nav_msgs.msg import Odometry, Path
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.serialization import serialize_message
-from ros_client import LATCHED, RELIABLE, RosClient
+from ros_client import LATCHED, RELIABLE
 from sensor_msgs.msg import CameraInfo, Image, JointState, LaserScan, PointCloud2
 from tf2_msgs.msg import TFMessage
 from view.toy_robot import pose
@@ -42,9 +39,7 @@ pytestmark = pytest.mark.timeout(400)
 
 
 @pytest.fixture
-def cell(
-    ros: None, module_client: RosClient, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[SimpleNamespace]:
+def cell(ros, module_client, monkeypatch):
     """A viewer in this process, of a base at x = 1 m."""
     args = ["--ros-args", "-p", "robots:=['left:=jetbot@1,0,0']", "-p", "port:=0"]
     node = BrowserViewerNode(args)
@@ -72,7 +67,7 @@ def transform(parent: str, child: str, x: float) -> TransformStamped:
     return message
 
 
-def test_what_is_selected_is_subscribed_and_shown(cell: SimpleNamespace) -> None:
+def test_what_is_selected_is_subscribed_and_shown(cell):
     client, page = cell.client, cell.page
     panel = page.displays._panel
     static = client.publisher(TFMessage, "/tf_static", LATCHED)
@@ -139,7 +134,7 @@ def marker(kind: int, *points: tuple[float, float, float], number: int = 0, **fi
 
 
 @pytest.mark.parametrize("kind", [Marker.CUBE, Marker.SPHERE, Marker.CYLINDER, Marker.ARROW])
-def test_solids_have_the_size_and_place_of_their_marker(kind: int) -> None:
+def test_solids_have_the_size_and_place_of_their_marker(kind):
     X_WF = pose((10.0, 0.0, 0.0))
     (drawing,) = marker_drawings(marker(kind), X_WF)
     low, high = drawing.points.min(axis=0), drawing.points.max(axis=0)
@@ -156,7 +151,7 @@ def test_solids_have_the_size_and_place_of_their_marker(kind: int) -> None:
     assert volume == pytest.approx(0.2 * 0.4 * 0.6 * share, rel=0.06)
 
 
-def test_lists_lines_texts_and_bad_numbers() -> None:
+def test_lists_lines_texts_and_bad_numbers():
     X, ends = np.eye(4), ((0.0, 0.0, 0.0), (1.0, 0.0, 0.0), (1.0, 1.0, 0.0))
     (strip,) = marker_drawings(marker(Marker.LINE_STRIP, *ends), X)
     np.testing.assert_allclose(
@@ -176,7 +171,7 @@ def test_lists_lines_texts_and_bad_numbers() -> None:
             marker_drawings(bad, X)
 
 
-def test_meshes_come_from_packages_or_the_message_and_from_nowhere_else() -> None:
+def test_meshes_come_from_packages_or_the_message_and_from_nowhere_else():
     name = "robots/so101/meshes/wrist_link.obj"
     mesh = marker(Marker.MESH_RESOURCE, mesh_resource=f"package://motion_nodes/{name}")
     mesh.scale.x = mesh.scale.y = mesh.scale.z = 2.0
@@ -192,7 +187,7 @@ def test_meshes_come_from_packages_or_the_message_and_from_nowhere_else() -> Non
             marker_drawings(marker(Marker.MESH_RESOURCE, mesh_resource=bad), np.eye(4))
 
 
-def test_an_image_stands_before_its_camera(cell: SimpleNamespace) -> None:
+def test_an_image_stands_before_its_camera(cell):
     client, page = cell.client, cell.page
     panel, view = page.displays._panel, page.displays._camera
     client.publisher(TFMessage, "/tf_static", LATCHED).publish(
@@ -225,7 +220,7 @@ def test_an_image_stands_before_its_camera(cell: SimpleNamespace) -> None:
     assert view.node is None
 
 
-def test_markers_are_replaced_deleted_and_live_as_long_as_they_say() -> None:
+def test_markers_are_replaced_deleted_and_live_as_long_as_they_say():
     store = MarkerStore()
     short = marker(Marker.CUBE, number=2, lifetime=Duration(sec=1))
     store.update([marker(Marker.CUBE), marker(Marker.SPHERE, number=1), short], 10.0)
@@ -241,7 +236,7 @@ def test_markers_are_replaced_deleted_and_live_as_long_as_they_say() -> None:
     assert store.drawings(lambda _: np.eye(4)) == ([], "")
 
 
-def test_markers_paths_and_scans_are_placed_by_their_frames(cell: SimpleNamespace) -> None:
+def test_markers_paths_and_scans_are_placed_by_their_frames(cell):
     client, page = cell.client, cell.page
     panel, displays = page.displays._panel, page.displays
     client.publisher(TFMessage, "/tf_static", LATCHED).publish(
@@ -291,9 +286,7 @@ def test_markers_paths_and_scans_are_placed_by_their_frames(cell: SimpleNamespac
     client.wait(single_ones, "the markers of the other topic alone")
 
 
-def test_an_uploaded_recording_moves_ghosts_and_no_robot(
-    cell: SimpleNamespace, tmp_path: FilePath
-) -> None:
+def test_an_uploaded_recording_moves_ghosts_and_no_robot(cell, tmp_path):
     page, panel = cell.page, cell.page._recording
     watched = cell.node._watched["left"]
     _, odometry = watched.recorded_topics()

@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The viewer node follows plans and scenes of robots in namespaces, and ignores invalid ones."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -24,7 +21,7 @@ from moveit_msgs.msg import (
 from nodes.viewer_cell import FRANKA, NAMES, box, objects, tell, viewer_cell
 from raised_errors import about
 from rclpy.action import ActionServer
-from ros_client import LATCHED, RELIABLE, RosClient
+from ros_client import LATCHED, RELIABLE
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
@@ -90,7 +87,7 @@ class TestConversion:
 
 
 @pytest.fixture(scope="module")
-def cell(ros: None, module_client: RosClient) -> Iterator[SimpleNamespace]:
+def cell(ros, module_client):
     """A viewer of an arm, and an owner of its scene."""
     with viewer_cell(module_client) as opened:
         yield opened

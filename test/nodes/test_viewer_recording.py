@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recordings on the page: images by their topics and times, beside the motions of the robots."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

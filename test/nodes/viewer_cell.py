@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The viewer node with an arm, beside an owner of the arm's planning scene."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

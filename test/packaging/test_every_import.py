@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every module can be imported; libraries and message packages are dependencies."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import importlib.util

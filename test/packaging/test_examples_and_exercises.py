@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Examples, exercises and benchmarks run as documented."""
 
-from __future__ import annotations
-
 import os
 import re
 import runpy
@@ -54,7 +52,7 @@ SCRIPTS = sorted((ROOT / "benchmarks").glob("bench_*.py"))
 
 @pytest.mark.long
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda file: file.stem)
-def test_it_describes_its_options(script: Path) -> None:
+def test_it_describes_its_options(script):
     variables = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, str(script), "--help"]
     done = subprocess.run(command, env=variables, cwd=ROOT, capture_output=True, text=True)
@@ -62,6 +60,6 @@ def test_it_describes_its_options(script: Path) -> None:
     assert "--json FILE" in done.stdout
 
 
-def test_the_page_names_each_of_them() -> None:
+def test_the_page_names_each_of_them():
     page = (ROOT / "benchmarks/README.md").read_text() + (ROOT / "Makefile").read_text()
     assert not [script.name for script in SCRIPTS if script.name not in page]

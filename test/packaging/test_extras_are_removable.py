@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The suite without its extras: front door and nodes of the core work in a copy without them."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

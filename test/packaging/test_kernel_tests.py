@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every kernel module is imported by a test, or is an exception here with a reason."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

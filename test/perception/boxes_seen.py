@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Depth images of boxes by exact ray casts, with the faults of real cameras."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from motion_nodes.core.scene.depth_camera import DepthProjection, Pinhole

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A ROS client for crates in view of depth cameras; see ``crate_crossing.py``."""
 
-from __future__ import annotations
-
 import numpy as np
 from perception.crate_crossing import LEFT, RIGHT, target_at
 from sensor_msgs.msg import JointState

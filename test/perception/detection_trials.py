@@ -6,8 +6,6 @@
 prints how many objects are missed or invented, and the errors of position and size.
 """
 
-from __future__ import annotations
-
 import argparse
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Objects in point clouds with ground truth, and in color images by description."""
 
-from __future__ import annotations
-
 from importlib.metadata import EntryPoint
 
 import numpy as np
@@ -88,7 +86,7 @@ def errors(found: Detection, truth: tuple[Shape, np.ndarray]) -> tuple[float, fl
 
 
 @pytest.mark.parametrize("yaw", [0.0, 0.3, 0.8, 1.3])
-def test_boxes_cylinders_and_spheres_are_found_with_their_sizes(yaw: float) -> None:
+def test_boxes_cylinders_and_spheres_are_found_with_their_sizes(yaw):
     truth = [
         at(CUBE, 0.4, 0.2, yaw), at(Box((0.1, 0.05, 0.03)), 0.6, -0.1, yaw),
         at(Cylinder(0.03, 0.1), 0.35, -0.15), at(Sphere(0.035), 0.6, 0.2),
@@ -106,7 +104,7 @@ def test_boxes_cylinders_and_spheres_are_found_with_their_sizes(yaw: float) -> N
     assert abs(axis @ (np.cos(yaw), np.sin(yaw))) > np.cos(np.radians(4.0))
 
 
-def test_noise_holes_and_wrong_pixels_neither_hide_nor_invent_objects() -> None:
+def test_noise_holes_and_wrong_pixels_neither_hide_nor_invent_objects():
     rng = np.random.default_rng(1)
     truth = [at(CUBE, 0.4, 0.2, 0.4), at(Cylinder(0.03, 0.1), 0.35, -0.15)]
     depth = depth_of([TABLE, *truth])
@@ -118,7 +116,7 @@ def test_noise_holes_and_wrong_pixels_neither_hide_nor_invent_objects() -> None:
             assert min(np.linalg.norm(f.X_WO[:3, 3] - each[1][:3, 3]) for f in found) < 0.008
 
 
-def test_the_noise_of_a_wide_top_is_no_object_on_it() -> None:
+def test_the_noise_of_a_wide_top_is_no_object_on_it():
     rng = np.random.default_rng(4)
     depth = depth_of([TABLE, at(Box((0.2, 0.2, 0.1)), 0.5, -0.1)])
     for _ in range(30):
@@ -126,7 +124,7 @@ def test_the_noise_of_a_wide_top_is_no_object_on_it() -> None:
         assert len(ObjectDetector().detect(cloud(seen))) == 1
 
 
-def test_what_stands_on_a_box_is_an_object_of_its_own() -> None:
+def test_what_stands_on_a_box_is_an_object_of_its_own():
     shelf = at(Box((0.2, 0.2, 0.1)), 0.5, 0.0, 0.2)
     truth = [shelf, at(CUBE, 0.5, 0.02, 0.5, on=0.1), at(CUBE, 0.3, 0.2)]
     found = ObjectDetector().detect(cloud(depth_of([TABLE, *truth])))
@@ -136,7 +134,7 @@ def test_what_stands_on_a_box_is_an_object_of_its_own() -> None:
         assert max(errors(nearest, each)) < 0.012, each
 
 
-def test_the_plane_is_that_of_least_squares_without_what_stands_on_it() -> None:
+def test_the_plane_is_that_of_least_squares_without_what_stands_on_it():
     rng = np.random.default_rng(2)
     x, y = rng.uniform(-0.5, 0.5, (2, 3000))
     plane = np.column_stack((x, y, 0.3 + 0.04 * x - 0.02 * y))
@@ -155,7 +153,7 @@ def test_the_plane_is_that_of_least_squares_without_what_stands_on_it() -> None:
     assert given[2, 3] == 0.1
 
 
-def test_clusters_are_those_of_all_pairs_of_points() -> None:
+def test_clusters_are_those_of_all_pairs_of_points():
     rng = np.random.default_rng(3)
     centres = np.array([(0, 0, 0), (0.12, 0, 0), (0, 0.12, 0.05), (0.3, 0.3, 0.0)])
     points = np.vstack([c + rng.uniform(-0.03, 0.03, (150, 3)) for c in centres])
@@ -178,28 +176,28 @@ CLOUDS = (
 
 
 @pytest.mark.parametrize("points", CLOUDS)
-def test_clouds_without_objects(points: np.ndarray) -> None:
+def test_clouds_without_objects(points):
     detector = ObjectDetector()
     assert detector.detect(points) == []
     assert detector.reason
 
 
 @pytest.mark.parametrize("points", [np.zeros(3), np.zeros((4, 2)), np.zeros((2, 3, 3))])
-def test_arrays_that_are_no_clouds(points: np.ndarray) -> None:
+def test_arrays_that_are_no_clouds(points):
     with pytest.raises(InvalidCommand):
         ObjectDetector().detect(points)
     with pytest.raises(InvalidCommand):
         ObjectDetector().detect(np.zeros((30, 3)), np.zeros((2, 3)))
 
 
-def test_settings_that_are_refused() -> None:
+def test_settings_that_are_refused():
     for wrong in ({"region_min": (1.0, 0.0, 0.0), "region_max": (0.5, 1.0, 1.0)},
                   {"region_min": (0.0, 0.0)}, {"cluster_distance": 0.0}):  # fmt: skip
         with pytest.raises(InvalidConfig):
             DetectorSettings(**wrong)
 
 
-def test_points_of_the_robot_are_left_out_and_large_clouds_thinned() -> None:
+def test_points_of_the_robot_are_left_out_and_large_clouds_thinned():
     truth = [at(CUBE, 0.4, 0.2), at(CUBE, 0.6, -0.2)]
     points = np.repeat(cloud(depth_of([TABLE, *truth])), 4, axis=0)
     detector = ObjectDetector(DetectorSettings(max_points=60_000))
@@ -208,7 +206,7 @@ def test_points_of_the_robot_are_left_out_and_large_clouds_thinned() -> None:
     assert found.X_WO[:2, 3] == pytest.approx((0.6, -0.2), abs=0.006)
 
 
-def test_objects_behind_or_beside_the_robot_are_hidden() -> None:
+def test_objects_behind_or_beside_the_robot_are_hidden():
     X, eyes = from_xyz_rpy((0.5, 0.0, 0.02)), [np.array((1.5, 0.0, 0.02))]
     assert not hidden(CUBE, X, eyes, np.empty((0, 4)))
     assert hidden(CUBE, X, eyes, [(1.0, 0.0, 0.02, 0.05)])
@@ -222,7 +220,7 @@ def seen(shape: Shape, x: float, y: float) -> Detection:
     return Detection(shape, at(shape, x, y)[1], 50, 1e-3)
 
 
-def test_names_stay_with_objects() -> None:
+def test_names_stay_with_objects():
     names = ObjectNames()
     a, b = seen(CUBE, 0.4, 0.0), seen(Cylinder(0.03, 0.1), 0.6, 0.0)
     assert names.named([a, b], 1.0) == {"object_1": a, "object_2": b}
@@ -236,7 +234,7 @@ def test_names_stay_with_objects() -> None:
     assert set(names.named([seen(CUBE, 0.7, -0.5)], 6.0)) == {"object_3"}
 
 
-def test_objects_of_known_size_have_their_names_and_sizes() -> None:
+def test_objects_of_known_size_have_their_names_and_sizes():
     models = parse_models(
         ["red_cube:=box:0.04,0.04,0.04", "brick:=box:0.1,0.05,0.03", "", "can:=cylinder:0.03,0.1"]
     )
@@ -257,7 +255,7 @@ def test_objects_of_known_size_have_their_names_and_sizes() -> None:
 
 @pytest.mark.parametrize("word", ["cube", "cube:=box:1,2", "cube:=ball:1", "cube:=sphere:x",
                                   "cube:=box:0.1,0.1,-1", "cube:=sphere:nan"])  # fmt: skip
-def test_models_that_are_none(word: str) -> None:
+def test_models_that_are_none(word):
     with pytest.raises(InvalidConfig):
         parse_models([word])
     with pytest.raises(InvalidConfig):
@@ -291,14 +289,14 @@ SCENE = picture(
         ("the top blue block", (20, 70)), ("a round object", (40, 120)),
     ],
 )  # fmt: skip
-def test_the_best_region_is_the_described_one(text: str, at: tuple[int, int]) -> None:
+def test_the_best_region_is_the_described_one(text, at):
     best = ColorShapeDetector().detect(SCENE, text)[0]
     assert best.mask[at]
     assert np.array(np.nonzero(best.mask)).mean(axis=1) == pytest.approx(at, abs=1.0)
     assert 0.0 < best.score <= 1.0
 
 
-def test_what_is_not_there_is_not_found() -> None:
+def test_what_is_not_there_is_not_found():
     assert not ColorShapeDetector().detect(SCENE, "green cup")
     assert not ColorShapeDetector().detect(picture(), "red cube")
 
@@ -306,26 +304,26 @@ def test_what_is_not_there_is_not_found() -> None:
 @pytest.mark.parametrize(
     "image", [np.zeros((10, 10)), np.zeros((10, 10, 4), np.uint8), np.zeros((10, 10, 3)), None]
 )
-def test_invalid_images_are_refused(image: object) -> None:
+def test_invalid_images_are_refused(image):
     with pytest.raises(InvalidCommand):
         ColorShapeDetector().detect(image, "red cube")
 
 
 @pytest.mark.parametrize("text", ["", "  ", "x" * 1001])
-def test_invalid_texts_are_refused(text: str) -> None:
+def test_invalid_texts_are_refused(text):
     with pytest.raises(InvalidCommand):
         ColorShapeDetector().detect(SCENE, text)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_colors_keep_their_name_in_light_and_shadow(name: str) -> None:
+def test_colors_keep_their_name_in_light_and_shadow(name):
     low, high = (0.85, 1.05) if name in ("white", "brown", "orange", "gray") else (0.6, 1.1)
     for light in np.linspace(low, high, 5):
         assert color_name(np.clip(light * np.array(RGB[name]), 0.0, 1.0)) == name
     assert color_in(f"{name}_cube") == pytest.approx(RGB[name])
 
 
-def test_names_without_a_color_have_none() -> None:
+def test_names_without_a_color_have_none():
     assert color_in("cube") is None
     assert color_in("bored_cube") is None
     assert color_name(np.empty((0, 3))) == ""
@@ -336,7 +334,7 @@ def _register(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     monkeypatch.setattr(image_detection, "entry_points", lambda group: (entry,))
 
 
-def test_detectors_of_other_packages_are_found_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_detectors_of_other_packages_are_found_by_name(monkeypatch):
     _register(monkeypatch, "motion_nodes.extras.perception.image_detection:ColorShapeDetector")
     assert isinstance(image_detector("mine"), ColorShapeDetector)
     with pytest.raises(InvalidConfig, match="colors"):
@@ -344,15 +342,13 @@ def test_detectors_of_other_packages_are_found_by_name(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("value", ["no.such.module:x", "motion_nodes.errors:MotionError"])
-def test_detectors_that_cannot_be_used_are_named(
-    monkeypatch: pytest.MonkeyPatch, value: str
-) -> None:
+def test_detectors_that_cannot_be_used_are_named(monkeypatch, value):
     _register(monkeypatch, value)
     with pytest.raises(InvalidConfig, match="mine"):
         image_detector("mine")
 
 
-def test_results_of_other_detectors_are_checked() -> None:
+def test_results_of_other_detectors_are_checked():
     good = ImageRegion(np.zeros((4, 5), bool), "cup", 0.5)
     assert checked_regions([good], (4, 5), "mine")[0].label == "cup"
     for bad in (

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Occupancy maps against exact geometry: mapped, cleared and excluded voxels."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

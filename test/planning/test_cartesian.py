@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Straight tool paths, and industrial motions: PTP, LIN, CIRC, blended sequences."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import replace
@@ -54,7 +52,7 @@ def shifted(x: float, y: float, z: float) -> Array:
     return X
 
 
-def test_tool_goes_straight_through_all_poses() -> None:
+def test_tool_goes_straight_through_all_poses():
     corners = [shifted(0, 0, -0.2), shifted(0, 0.2, -0.2), shifted(0, 0, 0)]
     result = cartesian_path(free(), READY, TOOL, corners)
     assert result.success
@@ -78,7 +76,7 @@ def _away(points: Array, a: Array, b: Array) -> Array:
     return np.linalg.norm(points - a - shares[:, None] * way, axis=1)
 
 
-def test_rotation_in_place_steps_by_small_angles() -> None:
+def test_rotation_in_place_steps_by_small_angles():
     X = tool(READY)[0] @ from_xyz_rpy((0, 0, 0), (0, 0, 0.8))
     result = cartesian_path(free(), READY, TOOL, [X])
     assert result.success
@@ -86,7 +84,7 @@ def test_rotation_in_place_steps_by_small_angles() -> None:
     assert np.abs(tool(result.path)[:, :3, 3] - X[:3, 3]).max() < 1e-4
 
 
-def test_end_of_reach_is_told_with_the_place() -> None:
+def test_end_of_reach_is_told_with_the_place():
     result = cartesian_path(free(), READY, TOOL, [shifted(0.6, 0, 0)])
     assert result.stop is CartesianStop.OUT_OF_REACH
     assert 0.3 < result.fraction < 0.9
@@ -98,7 +96,7 @@ def test_end_of_reach_is_told_with_the_place() -> None:
     assert gone / 0.6 == pytest.approx(result.fraction, abs=0.01)
 
 
-def test_joint_at_its_limit_is_named() -> None:
+def test_joint_at_its_limit_is_named():
     robot = franka()
     columns = robot.group("arm").indices
     lower, upper = robot.limits.lower.copy(), robot.limits.upper.copy()
@@ -112,7 +110,7 @@ def test_joint_at_its_limit_is_named() -> None:
     assert checker.limits.within(result.path)
 
 
-def test_obstacle_in_the_way_is_named_and_may_be_ignored() -> None:
+def test_obstacle_in_the_way_is_named_and_may_be_ignored():
     world = World()
     world.add(world_object("post", Box((0.04, 0.04, 1.0)), at(0.307, 0.2, 0.5)))
     checker = CollisionChecker(franka(), "arm", scene=world.scene)
@@ -127,7 +125,7 @@ def test_obstacle_in_the_way_is_named_and_may_be_ignored() -> None:
     assert through.success
 
 
-def test_start_in_collision_does_not_begin() -> None:
+def test_start_in_collision_does_not_begin():
     checker = CollisionChecker(franka(), "arm", scene=barrier_scene())
     stuck = START.copy()
     stuck[0], stuck[3] = math.pi / 2, -1.5
@@ -137,7 +135,7 @@ def test_start_in_collision_does_not_begin() -> None:
     assert "left" in result.reason
 
 
-def test_absolute_and_relative_jumps_stop_the_path() -> None:
+def test_absolute_and_relative_jumps_stop_the_path():
     sideways = [shifted(0, 0.3, 0)]
     absolute = cartesian_path(free(), READY, TOOL, sideways, CartesianOptions(revolute_jump=0.01))
     assert absolute.stop is CartesianStop.JUMP
@@ -152,7 +150,7 @@ def test_absolute_and_relative_jumps_stop_the_path() -> None:
     assert cartesian_path(free(), READY, TOOL, sideways, usual).success
 
 
-def test_point_beside_the_tool_can_be_led() -> None:
+def test_point_beside_the_tool_can_be_led():
     X_LT = at(0.0, 0.0, 0.1)
     X_BT = tool(READY)[0] @ X_LT @ from_xyz_rpy((0, 0, 0), (0.3, 0, 0))
     result = cartesian_path(free(), READY, TOOL, [X_BT], X_LT=X_LT)
@@ -161,7 +159,7 @@ def test_point_beside_the_tool_can_be_led() -> None:
     assert np.abs(points - X_BT[:3, 3]).max() < 1e-3
 
 
-def test_speed_of_the_tool_is_kept() -> None:
+def test_speed_of_the_tool_is_kept():
     checker = free()
     result = cartesian_path(checker, READY, TOOL, [shifted(0, 0, -0.2)])
     motion = with_tool_speed(retime(result.path, checker.limits), checker, TOOL, 0.05)
@@ -173,7 +171,7 @@ def test_speed_of_the_tool_is_kept() -> None:
         with_tool_speed(motion, checker, TOOL, 0.0)
 
 
-def test_what_is_no_request_is_refused() -> None:
+def test_what_is_no_request_is_refused():
     for poses in ([], [np.eye(3)], [np.full((4, 4), np.nan)], [np.diag([2.0, 1, 1, 1])]):
         with pytest.raises(InvalidCommand):
             cartesian_path(free(), READY, TOOL, poses)
@@ -186,7 +184,7 @@ def test_what_is_no_request_is_refused() -> None:
     assert lost.stop is CartesianStop.START
 
 
-def test_a_path_of_too_many_steps_is_refused() -> None:
+def test_a_path_of_too_many_steps_is_refused():
     """Poses are computed in advance; a step of a nanometre must not use all memory."""
     far = np.eye(4)
     far[0, 3] = 0.5

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Paths under constraints: a cup stays upright around a shelf; errors name the constraint."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Start and goals: sampled ends, held joints, turns, few joints, tight places."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -57,7 +54,7 @@ def found(
 
 
 @pytest.fixture(scope="module", autouse=True)
-def compiled() -> None:
+def compiled():
     """Compile the sampler's kernels, so that no timeout includes their compilation."""
     found(PoseGoal(HAND, TARGET, IkTolerance(1e-4, 1e-3)), timeout=100.0)
 
@@ -68,7 +65,7 @@ def hand_poses(Q: Array) -> Array:
     return kinematics.pose_batch(Q, HAND)
 
 
-def test_start_a_hair_outside_its_limits_is_taken_to_the_limit() -> None:
+def test_start_a_hair_outside_its_limits_is_taken_to_the_limit():
     checker = barrier_checker()
     start = START.copy()
     start[5] = checker.limits.upper[5] + 1e-8
@@ -83,7 +80,7 @@ def test_start_a_hair_outside_its_limits_is_taken_to_the_limit() -> None:
     assert f"{checker.limits.upper[5]:.6g}" in refused.reason
 
 
-def test_start_in_collision_names_the_pair_and_how_deep() -> None:
+def test_start_in_collision_names_the_pair_and_how_deep():
     checker = barrier_checker()
     inside = START.copy()
     inside[0] = math.pi / 2
@@ -94,7 +91,7 @@ def test_start_in_collision_names_the_pair_and_how_deep() -> None:
     assert "mm deep" in checked.reason
 
 
-def test_start_that_is_not_known_is_told() -> None:
+def test_start_that_is_not_known_is_told():
     start = START.copy()
     start[2] = np.nan
     checked = check_start(barrier_checker(), start)
@@ -104,7 +101,7 @@ def test_start_that_is_not_known_is_told() -> None:
         check_start(barrier_checker(), START[:3])
 
 
-def test_check_of_start_and_end_says_which_is_wrong() -> None:
+def test_check_of_start_and_end_says_which_is_wrong():
     checker = barrier_checker()
     assert check_initial_end(checker, START, GOAL) == ()
     bad = GOAL.copy()
@@ -113,21 +110,21 @@ def test_check_of_start_and_end_says_which_is_wrong() -> None:
     assert words.startswith("the end is outside the limits: panda_joint4")
 
 
-def test_joint_goal_is_kept_to_the_bit() -> None:
+def test_joint_goal_is_kept_to_the_bit():
     result = found(JointGoal(GOAL))
     assert result.status is None
     assert (result.Q == GOAL).all()
     assert result.index == (0,)
 
 
-def test_joint_goal_on_a_limit_by_rounding_is_taken_to_it() -> None:
+def test_joint_goal_on_a_limit_by_rounding_is_taken_to_it():
     limit = barrier_checker().limits.upper
     goal = START.copy()
     goal[5] = limit[5] + 1e-7
     assert found(JointGoal(goal)).Q[0, 5] == limit[5]
 
 
-def test_tolerances_of_joints_give_several_goals_within_them() -> None:
+def test_tolerances_of_joints_give_several_goals_within_them():
     below, above = np.full(7, 0.3), np.linspace(0.0, 0.6, 7)
     result = found(JointGoal(GOAL, below, above))
     assert len(result.Q) == GoalOptions().configurations
@@ -138,7 +135,7 @@ def test_tolerances_of_joints_give_several_goals_within_them() -> None:
     np.testing.assert_array_equal(result.Q, again.Q)
 
 
-def test_tolerances_lead_out_of_a_collision() -> None:
+def test_tolerances_lead_out_of_a_collision():
     stuck = START.copy()
     stuck[0], stuck[3] = math.pi / 2, -1.5
     alone = found(JointGoal(stuck))
@@ -149,7 +146,7 @@ def test_tolerances_lead_out_of_a_collision() -> None:
     assert barrier_checker().are_free(wide.Q).all()
 
 
-def test_pose_goal_gives_several_solutions_that_are_free_and_exact() -> None:
+def test_pose_goal_gives_several_solutions_that_are_free_and_exact():
     checker = barrier_checker()
     tolerance = IkTolerance(1e-4, 1e-3)
     result = found(PoseGoal(HAND, TARGET, tolerance), timeout=20.0)
@@ -176,9 +173,7 @@ def test_pose_goal_gives_several_solutions_that_are_free_and_exact() -> None:
     ],
 )
 @pytest.mark.parametrize("offset", [None, (0.0, 0.05, 0.1)])
-def test_regions_are_kept_to(
-    tolerance: IkTolerance, offset: tuple[float, float, float] | None
-) -> None:
+def test_regions_are_kept_to(tolerance, offset):
     X_LT = None if offset is None else at(*offset)
     X_BT = from_xyz_rpy((0.45, 0.1, 0.4), (math.pi, 0.2, 0.3))
     checker = CollisionChecker(franka(), "arm")
@@ -190,14 +185,14 @@ def test_regions_are_kept_to(
         assert tolerance.accepts(pose_error(X if X_LT is None else X @ X_LT, X_BT))
 
 
-def test_alternatives_are_all_tried_and_named() -> None:
+def test_alternatives_are_all_tried_and_named():
     far = PoseGoal(HAND, at(3.0, 0.0, 0.0))
     result = found(far, JointGoal(GOAL), PoseGoal(HAND, TARGET), timeout=20.0)
     assert result.status is None
     assert set(result.index) == {1, 2}
 
 
-def test_unreachable_in_collision_and_outside_are_told_apart() -> None:
+def test_unreachable_in_collision_and_outside_are_told_apart():
     far = found(PoseGoal(HAND, at(3.0, 0.0, 0.0)))
     assert far.status is PlanStatus.GOAL_UNREACHABLE
     assert "panda_hand" in far.reason
@@ -215,12 +210,12 @@ def test_unreachable_in_collision_and_outside_are_told_apart() -> None:
     assert "cannot be reached" in both.reason
 
 
-def test_no_goal_and_cancelled_are_told() -> None:
+def test_no_goal_and_cancelled_are_told():
     assert found().status is PlanStatus.NO_GOAL
     assert found(JointGoal(GOAL), cancelled=lambda: True).status is PlanStatus.CANCELLED
 
 
-def test_goals_that_are_none_are_refused() -> None:
+def test_goals_that_are_none_are_refused():
     with pytest.raises(InvalidCommand, check=about("a joint goal")):
         found(JointGoal(GOAL[:3]))
     with pytest.raises(UnknownFrame, check=about("panda_hnd")):
@@ -234,7 +229,7 @@ def test_goals_that_are_none_are_refused() -> None:
     assert found(JointGoal(GOAL * np.nan)).status is PlanStatus.GOAL_OUTSIDE_LIMITS
 
 
-def test_joints_that_do_not_move_the_link_stay() -> None:
+def test_joints_that_do_not_move_the_link_stay():
     # All joints of the robot: fingers do not move the hand.
     checker = CollisionChecker(franka())
     start = np.concatenate([START, [0.03, 0.02]])
@@ -244,7 +239,7 @@ def test_joints_that_do_not_move_the_link_stay() -> None:
     assert (result.Q[:, 7:] == [0.03, 0.02]).all()
 
 
-def test_no_time_for_a_reachable_pose_is_told() -> None:
+def test_no_time_for_a_reachable_pose_is_told():
     assert len(found(PoseGoal(HAND, TARGET), timeout=20.0).Q)
     short = found(PoseGoal(HAND, TARGET), timeout=1e-9)
     assert short.status is PlanStatus.TIMED_OUT
@@ -276,7 +271,7 @@ def hand(q: Array) -> Array:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_the_pose_is_found_with_the_joint_where_it_is_to_be(seed: int) -> None:
+def test_the_pose_is_found_with_the_joint_where_it_is_to_be(seed):
     """By construction a configuration with that joint value exists."""
     rng = np.random.default_rng(seed)
     while True:
@@ -295,7 +290,7 @@ def test_the_pose_is_found_with_the_joint_where_it_is_to_be(seed: int) -> None:
         assert EXACTLY.accepts(pose_error(hand(each), goal.X_BT))
 
 
-def test_a_plan_ends_with_both() -> None:
+def test_a_plan_ends_with_both():
     checker = barrier_checker()
     asked = PoseGoal(HAND, TARGET, EXACTLY, joints=hold(panda_joint3=(-0.4, 0.4)))
     planned = plan(PlanRequest(checker, START, (asked,), timeout=60.0))
@@ -305,7 +300,7 @@ def test_a_plan_ends_with_both() -> None:
     assert EXACTLY.accepts(pose_error(hand(end), TARGET))
 
 
-def test_a_contradiction_is_named() -> None:
+def test_a_contradiction_is_named():
     # With a straight elbow the hand reaches beyond the pose.
     asked = PoseGoal(HAND, TARGET, EXACTLY, joints=hold(panda_joint4=(-0.15, -0.1)))
     result = found_of_held_goals(asked)
@@ -315,7 +310,7 @@ def test_a_contradiction_is_named() -> None:
     assert "panda_joint2" not in result.reason
 
 
-def test_what_is_out_of_reach_anyway_is_not_called_a_contradiction() -> None:
+def test_what_is_out_of_reach_anyway_is_not_called_a_contradiction():
     far = TARGET.copy()
     far[:3, 3] = (3.0, 0.0, 0.0)
     result = found_of_held_goals(PoseGoal(HAND, far, joints=hold(panda_joint1=(0.0, 0.1))))
@@ -324,7 +319,7 @@ def test_what_is_out_of_reach_anyway_is_not_called_a_contradiction() -> None:
     assert "contradict" not in result.reason
 
 
-def test_joints_beyond_their_limits_or_not_finite_are_told() -> None:
+def test_joints_beyond_their_limits_or_not_finite_are_told():
     bad = GOAL.copy()
     bad[3] = 2.0
     result = found_of_held_goals(PoseGoal(HAND, TARGET, joints=JointGoal(bad, 0.1, 0.1)))
@@ -334,7 +329,7 @@ def test_joints_beyond_their_limits_or_not_finite_are_told() -> None:
     assert result.status is PlanStatus.GOAL_OUTSIDE_LIMITS
 
 
-def test_joints_that_do_not_move_the_link_go_where_they_are_to_be() -> None:
+def test_joints_that_do_not_move_the_link_go_where_they_are_to_be():
     checker = CollisionChecker(franka())
     start = np.concatenate([START, [0.03, 0.02]])
     low, high = checker.limits.lower.copy(), checker.limits.upper.copy()
@@ -369,14 +364,14 @@ TURN = 2.0 * np.pi
 
 
 @pytest.fixture(scope="module")
-def checker(tmp_path_factory: pytest.TempPathFactory) -> CollisionChecker:
+def checker(tmp_path_factory):
     """The robot without obstacles."""
     file = write_robot(tmp_path_factory.mktemp("turner"), ROBOT, URDF)
     return CollisionChecker(mn.load_robot(file.parent).description, ("turn", "swing"))
 
 
 @pytest.mark.parametrize("turns", [-3, 0, 1])
-def test_a_continuous_joint_is_there(checker: CollisionChecker, turns: int) -> None:
+def test_a_continuous_joint_is_there(checker, turns):
     start = (3.0, -1.0)
     request = PlanRequest(checker, start, (mn.JointGoal((3.0 + turns * TURN, -1.0)),))
     found = plan(request)
@@ -390,9 +385,7 @@ def test_a_continuous_joint_is_there(checker: CollisionChecker, turns: int) -> N
         assert np.ptp(sequence.trajectory.positions, axis=0).max() < 1e-9
 
 
-def test_point_to_point_turns_continuous_joints_in_the_shorter_direction(
-    checker: CollisionChecker,
-) -> None:
+def test_point_to_point_turns_continuous_joints_in_the_shorter_direction(checker):
     request = PlanRequest(checker, (3.0 + 2.0 * TURN, 0.5), (mn.JointGoal((-3.0, 0.5)),))
     found = plan_sequence([SequenceItem(request, ToolMotion.PTP, "hand")], effort_share=0.0)
     assert found.success, found.reason
@@ -401,7 +394,7 @@ def test_point_to_point_turns_continuous_joints_in_the_shorter_direction(
 
 
 @pytest.mark.parametrize("turns", [-1, 1])
-def test_a_joint_with_limits_makes_the_turn(checker: CollisionChecker, turns: int) -> None:
+def test_a_joint_with_limits_makes_the_turn(checker, turns):
     start = (3.0, -0.5 * turns * TURN)
     goal = (3.0 + 2.0 * TURN, 0.5 * turns * TURN)
     found = plan(PlanRequest(checker, start, (mn.JointGoal(goal),)))
@@ -413,7 +406,7 @@ def test_a_joint_with_limits_makes_the_turn(checker: CollisionChecker, turns: in
 
 
 @pytest.fixture(scope="module")
-def arm() -> mn.JointGroup:
+def arm():
     return mn.load_robot("so101")["arm"]
 
 
@@ -434,26 +427,26 @@ def end_of_plan(arm: mn.JointGroup, X: np.ndarray, *, relaxed: bool) -> np.ndarr
     return end
 
 
-def test_a_pose_that_five_joints_reach_is_reached_exactly(arm: mn.JointGroup) -> None:
+def test_a_pose_that_five_joints_reach_is_reached_exactly(arm):
     X = arm.fk([0.4, -0.7, 0.6, 0.8, 0.9])
     np.testing.assert_allclose(end_of_plan(arm, X, relaxed=False), X, atol=0.012)
 
 
-def test_an_orientation_is_nearly_reached(arm: mn.JointGroup) -> None:
+def test_an_orientation_is_nearly_reached(arm):
     """The last joint's axis is 8 mm beside the tip, so that its roll tilts the tip's axis."""
     X = turned(arm, [0.0, 0.0, 1.0], 0.7)
     end = end_of_plan(arm, X, relaxed=True)
     np.testing.assert_allclose(end[:3, :3], X[:3, :3], atol=0.05)
 
 
-def test_the_rotation_about_the_approach_axis_is_left_free(arm: mn.JointGroup) -> None:
+def test_the_rotation_about_the_approach_axis_is_left_free(arm):
     """A rotation by 3.05 rad is outside the range of the last joint."""
     X = turned(arm, [0.0, 0.0, 1.0], 3.05)
     end = end_of_plan(arm, X, relaxed=True)
     np.testing.assert_allclose(end[:3, 2], X[:3, 2], atol=0.012)
 
 
-def test_tolerances_that_the_client_gave_per_axis_are_kept(arm: mn.JointGroup) -> None:
+def test_tolerances_that_the_client_gave_per_axis_are_kept(arm):
     X = turned(arm, [0.0, 0.0, 1.0], 3.05)
     goal = PoseGoal("gripper_frame_link", X, IkTolerance(1e-3, (0.02, 0.02, 0.01)))
     result = arm.plan("home", goal, options=mn.PlanOptions(preferred_clearance=0.0)).result
@@ -468,7 +461,7 @@ RADIUS = 0.1
 
 
 @pytest.fixture
-def slider(tmp_path: Path) -> CollisionChecker:
+def slider(tmp_path):
     robot = slider_robot(tmp_path, f'<sphere radius="{RADIUS}"/>', RADIUS)
     world = World()
     for name, y in (("below", -3.0), ("above", 3.0)):
@@ -477,7 +470,7 @@ def slider(tmp_path: Path) -> CollisionChecker:
 
 
 @pytest.fixture
-def searches(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+def searches(monkeypatch):
     """Return the list to which each search appends its allowed time [s]."""
     times: list[float] = []
     original = RrtConnect.plan
@@ -491,7 +484,7 @@ def searches(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 @pytest.fixture
-def samplings(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def samplings(monkeypatch):
     """Return the list to which each batch of configurations appends its size."""
     sizes: list[int] = []
     original = CollisionChecker.are_free
@@ -505,9 +498,7 @@ def samplings(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.parametrize("gap", [0.001, 0.003, 0.0049])
-def test_a_tight_goal_is_searched_once(
-    gap: float, slider: CollisionChecker, searches: list[float], samplings: list[int]
-) -> None:
+def test_a_tight_goal_is_searched_once(gap, slider, searches, samplings):
     goal = [-RADIUS - 0.1 - gap, -2.0]
     request = PlanRequest(slider, [4.0, -2.0], (JointGoal(goal),), timeout=20.0)
     found = plan(request, PlanOptions(preferred_clearance=PREFERRED))
@@ -517,9 +508,7 @@ def test_a_tight_goal_is_searched_once(
     assert len(samplings) < 2 * shortcut._BATCHES
 
 
-def test_a_goal_in_a_pocket_is_searched_once(
-    slider: CollisionChecker, searches: list[float], samplings: list[int]
-) -> None:
+def test_a_goal_in_a_pocket_is_searched_once(slider, searches, samplings):
     """The robot fits between two posts with 1 mm on each side: it cannot evade."""
     world = World(slider.scene)
     for name, y in (("one", 0.201), ("two", -0.201)):
@@ -539,7 +528,7 @@ def test_a_goal_in_a_pocket_is_searched_once(
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_where_there_is_room_the_arm_keeps_the_preferred_clearance(seed: int) -> None:
+def test_where_there_is_room_the_arm_keeps_the_preferred_clearance(seed):
     rng = np.random.default_rng(seed)
     world = World()
     world.add(world_object("post", Box((0.06, 0.06, 0.9)), at(0.45, 0.0, 0.45)))
@@ -561,7 +550,7 @@ def test_where_there_is_room_the_arm_keeps_the_preferred_clearance(seed: int) ->
     assert min(oracle.distance(q) for q in found.trajectory.positions[::5]) > 0.0
 
 
-def test_stretches_join_and_keep_the_ends(slider: CollisionChecker) -> None:
+def test_stretches_join_and_keep_the_ends(slider):
     clear = slider.snapshot()
     clear.set_sphere_margin(0.04)
     begin, end = [-0.21, -2.0], [0.21, -2.0]

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Paths: tools for them, shortening, verification."""
 
-from __future__ import annotations
-
 import itertools
 import math
 
@@ -49,14 +47,14 @@ def wheel_space() -> JointSpace:
     )
 
 
-def test_difference_goes_the_shorter_way_round_where_a_joint_wraps() -> None:
+def test_difference_goes_the_shorter_way_round_where_a_joint_wraps():
     space = wheel_space()
     np.testing.assert_allclose(space.difference([3.0, 0.5], [-3.0, -0.5]), [2 * np.pi - 6, -1.0])
     np.testing.assert_allclose(space.difference([0.0, 0.0], [7.0, 0.0]), [7 - 2 * np.pi, 0.0])
     np.testing.assert_allclose(space.difference([0.0, 0.0], [np.pi, 0.0])[0], np.pi)
 
 
-def test_distance_is_the_norm_of_the_weighted_difference() -> None:
+def test_distance_is_the_norm_of_the_weighted_difference():
     space = wheel_space()
     assert space.distance([0, 0], [0.3, 0.2]) == pytest.approx(0.5)
     assert space.distance([0, 0], [0.3, 0.2], norm=1) == pytest.approx(0.7)
@@ -64,13 +62,13 @@ def test_distance_is_the_norm_of_the_weighted_difference() -> None:
     assert space.length([[0, 0], [0.3, 0.2], [0.0, 0.0]]) == pytest.approx(1.0)
 
 
-def test_weights_must_fit_and_be_positive() -> None:
+def test_weights_must_fit_and_be_positive():
     for weights in ([1.0], [1.0, 0.0], [1.0, np.nan]):
         with pytest.raises(InvalidConfig, check=about("weights")):
             generic_space([0, 0], [1, 1], weights)
 
 
-def test_unwrapped_path_has_no_step_of_more_than_half_a_turn() -> None:
+def test_unwrapped_path_has_no_step_of_more_than_half_a_turn():
     path = wheel_space().unwrapped([[3.0, 0.0], [-3.0, 0.0], [2.9, 0.0], [0.0, 0.0]])
     assert np.abs(np.diff(path[:, 0])).max() <= np.pi
     np.testing.assert_allclose(np.cos(path[:, 0]), np.cos([3.0, -3.0, 2.9, 0.0]))
@@ -78,7 +76,7 @@ def test_unwrapped_path_has_no_step_of_more_than_half_a_turn() -> None:
     assert (PLANE.unwrapped(straight) == straight).all()
 
 
-def test_refine_cuts_each_stretch_into_equal_steps_and_keeps_waypoints() -> None:
+def test_refine_cuts_each_stretch_into_equal_steps_and_keeps_waypoints():
     path = np.array([[0.0, 0.0], [1.0, 0.3], [1.0, 1.0]])
     fine = path_tools.refine(PLANE, path, 4)
     assert fine.shape == (9, 2)
@@ -89,7 +87,7 @@ def test_refine_cuts_each_stretch_into_equal_steps_and_keeps_waypoints() -> None
         path_tools.refine(PLANE, path, 0)
 
 
-def test_extend_uses_three_degrees_and_two_centimetres_unless_told() -> None:
+def test_extend_uses_three_degrees_and_two_centimetres_unless_told():
     space = wheel_space()
     turned = path_tools.extend(space, [0, 0], [math.radians(30), 0.0])
     assert len(turned) == 10
@@ -105,9 +103,7 @@ def test_extend_uses_three_degrees_and_two_centimetres_unless_told() -> None:
     st.lists(st.tuples(st.floats(-3, 3), st.floats(-1, 1)), min_size=1, max_size=6),
     st.floats(0.01, 1.0),
 )
-def test_interpolation_keeps_waypoints_and_no_joint_steps_too_far(
-    points: list[tuple[float, float]], step: float
-) -> None:
+def test_interpolation_keeps_waypoints_and_no_joint_steps_too_far(points, step):
     path = np.array(points)
     dense = path_tools.interpolate(PLANE, path, step)
     assert np.abs(np.diff(dense, axis=0)).max(initial=0.0) <= step * (1 + 1e-6)
@@ -116,12 +112,12 @@ def test_interpolation_keeps_waypoints_and_no_joint_steps_too_far(
 
 
 @pytest.mark.parametrize("bad", [[[0.0]], [[0.0, np.nan]], [], "path", [[0.0, np.inf]]])
-def test_paths_that_are_none_are_refused_in_words(bad: object) -> None:
+def test_paths_that_are_none_are_refused_in_words(bad):
     with pytest.raises(InvalidCommand, check=about("the path")):
         path_tools.interpolate(PLANE, bad)  # type: ignore[arg-type]
 
 
-def test_redundant_waypoints_go_and_both_ends_stay() -> None:
+def test_redundant_waypoints_go_and_both_ends_stay():
     path = np.array([[0, 0], [0.0005, 0], [0.5, 0], [0.5, 0.0009], [1, 1], [1.0004, 1]])
     kept = path_tools.remove_redundant(PLANE, path)
     np.testing.assert_array_equal(kept, [[0, 0], [0.5, 0], [1.0004, 1]])
@@ -130,7 +126,7 @@ def test_redundant_waypoints_go_and_both_ends_stay() -> None:
 
 @settings(max_examples=50, derandomize=True, deadline=None)
 @given(st.lists(st.tuples(st.floats(-2, 2), st.floats(-2, 2)), min_size=2, max_size=6))
-def test_waypoints_of_a_dense_path_are_where_it_bends(points: list[tuple[float, float]]) -> None:
+def test_waypoints_of_a_dense_path_are_where_it_bends(points):
     path = np.array(points)
     dense = path_tools.refine(PLANE, path, 7)
     kept = path_tools.waypoints_from_path(PLANE, dense)
@@ -151,7 +147,7 @@ def _away(point: np.ndarray, path: np.ndarray) -> float:  # type: ignore[type-ar
     return best
 
 
-def test_collision_between_waypoints_gives_no_path() -> None:
+def test_collision_between_waypoints_gives_no_path():
     wall = lambda Q: ~((Q[:, 0] > 0.49) & (Q[:, 0] < 0.51))  # noqa: E731
     ends = [[0.0, 0.0], [1.0, 0.0]]
     assert path_tools.interpolate_joint_waypoints(PLANE, ends, wall, 0.01) is None
@@ -165,7 +161,7 @@ def test_collision_between_waypoints_gives_no_path() -> None:
     assert path_tools.interpolate_joint_waypoints(PLANE, outside, ALL_FREE) is None
 
 
-def test_waypoints_of_an_arm_are_checked_with_all_between_them() -> None:
+def test_waypoints_of_an_arm_are_checked_with_all_between_them():
     checker = barrier_checker()
     space = JointSpace.of_robot(franka(), checker.joint_names)
     assert checker.is_free(START)
@@ -176,7 +172,7 @@ def test_waypoints_of_an_arm_are_checked_with_all_between_them() -> None:
     assert path_tools.plan_waypoints(space, START, [near], checker.are_free) is not None
 
 
-def test_poses_along_a_line_step_by_a_centimetre_and_a_sixteenth_of_pi() -> None:
+def test_poses_along_a_line_step_by_a_centimetre_and_a_sixteenth_of_pi():
     A, B = from_xyz_rpy((0, 0, 0), (0.1, 0, 0)), from_xyz_rpy((0.3, -0.1, 0.2), (0.4, 1.0, 2.0))
     poses = path_tools.interpolate_poses(A, B)
     assert (poses[0] == A).all()
@@ -300,7 +296,7 @@ def test_wrong_settings_are_refused_by_name(world):
         )
 
 
-def test_free_path_passes_and_is_certain_between_samples() -> None:
+def test_free_path_passes_and_is_certain_between_samples():
     checker = barrier_checker()
     result = RrtConnect().plan(PlanRequest(checker, START, (JointGoal(GOAL),), timeout=60.0))
     assert result.path is not None
@@ -313,14 +309,14 @@ def test_free_path_passes_and_is_certain_between_samples() -> None:
     assert 0 < looked.configurations < len(fine)
 
 
-def test_way_through_an_obstacle_is_refused_in_words() -> None:
+def test_way_through_an_obstacle_is_refused_in_words():
     looked = PathVerifier(barrier_checker()).verify(np.stack([START, GOAL]))
     assert not looked.free
     assert "deep in" in looked.reason
     assert "% of the path" in looked.reason
 
 
-def test_wall_between_two_configurations_that_are_checked_is_found() -> None:
+def test_wall_between_two_configurations_that_are_checked_is_found():
     # The checker's own steps are far longer than the wall is thick.
     world = PlanarWorld([Wall((5.03, 5.0), (0.002, 10.0))], radius=0.001, resolution=0.1)
     path = np.array([[4.0, 5.0], [6.0, 5.0]])
@@ -330,7 +326,7 @@ def test_wall_between_two_configurations_that_are_checked_is_found() -> None:
     assert "wall_1" in looked.reason
 
 
-def test_path_that_slides_along_a_wall_is_checked_to_the_end() -> None:
+def test_path_that_slides_along_a_wall_is_checked_to_the_end():
     # 0.1 mm beside the wall, samples prove little between them; the path is free nevertheless.
     world = PlanarWorld([Wall((5.0, 2.0), (10.0, 1.0))], radius=0.05, resolution=0.01)
     beside = np.array([[1.0, 2.5501], [2.0, 2.5501]])
@@ -340,7 +336,7 @@ def test_path_that_slides_along_a_wall_is_checked_to_the_end() -> None:
     assert looked.configurations >= 1000
 
 
-def test_outside_the_limits_or_not_finite_is_refused() -> None:
+def test_outside_the_limits_or_not_finite_is_refused():
     checker = barrier_checker()
     outside = GOAL.copy()
     outside[3] = 0.5
@@ -351,5 +347,5 @@ def test_outside_the_limits_or_not_finite_is_refused() -> None:
 
 
 @pytest.mark.parametrize("path", [START[None], np.stack([START, START])])
-def test_path_without_a_way_is_looked_at(path: np.ndarray) -> None:  # type: ignore[type-arg]
+def test_path_without_a_way_is_looked_at(path):  # type: ignore[type-arg]
     assert PathVerifier(barrier_checker()).verify(path).free

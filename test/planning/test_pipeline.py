@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The planning pipeline: from a request to a verified motion, with payloads and moved joints."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import replace
@@ -82,7 +80,7 @@ def check_motion(result: MotionPlan, checker: CollisionChecker, end: Array | Non
     assert min(oracle.distance(q) for q in result.trajectory.positions[::4]) > -1e-4
 
 
-def test_hundred_seeds_find_their_way_between_barriers() -> None:
+def test_hundred_seeds_find_their_way_between_barriers():
     checker = barrier_checker()
     request = PlanRequest(checker, START, (JointGoal(GOAL),), timeout=5.0)
     warm_up(checker)
@@ -97,7 +95,7 @@ def test_hundred_seeds_find_their_way_between_barriers() -> None:
         assert max_depth(result.path, checker) < 3e-3
 
 
-def test_a_refused_motion_is_searched_again_with_other_samples(monkeypatch) -> None:
+def test_a_refused_motion_is_searched_again_with_other_samples(monkeypatch):
     """Equal samples would mostly lead along the way that was refused."""
     seeds, search = [], RrtConnect.plan
 
@@ -113,7 +111,7 @@ def test_a_refused_motion_is_searched_again_with_other_samples(monkeypatch) -> N
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_motion_to_joint_values_is_free_and_within_limits(seed: int) -> None:
+def test_motion_to_joint_values_is_free_and_within_limits(seed):
     checker = barrier_checker()
     request = PlanRequest(checker, START, (JointGoal(GOAL),), timeout=60.0, random_seed=seed)
     result = plan(request)
@@ -124,7 +122,7 @@ def test_motion_to_joint_values_is_free_and_within_limits(seed: int) -> None:
     assert result.time >= sum(stage.time for stage in result.stages)
 
 
-def test_motion_to_a_pose_gets_there() -> None:
+def test_motion_to_a_pose_gets_there():
     tolerance = IkTolerance(1e-4, 1e-3)
     result = planned(PoseGoal("panda_hand", TARGET, tolerance))
     check_motion(result, barrier_checker())
@@ -135,7 +133,7 @@ def test_motion_to_a_pose_gets_there() -> None:
     np.testing.assert_allclose(X, TARGET, atol=2e-3)
 
 
-def test_slower_motion_takes_longer_and_zero_means_full_speed() -> None:
+def test_slower_motion_takes_longer_and_zero_means_full_speed():
     slow = planned(JointGoal(GOAL), velocity_scaling=0.2, acceleration_scaling=0.2)
     full = planned(JointGoal(GOAL), velocity_scaling=0.0, acceleration_scaling=0.0)
     fast = planned(JointGoal(GOAL))
@@ -146,14 +144,14 @@ def test_slower_motion_takes_longer_and_zero_means_full_speed() -> None:
     assert full.motion.duration == pytest.approx(fast.motion.duration)
 
 
-def test_equal_seeds_give_equal_motions() -> None:
+def test_equal_seeds_give_equal_motions():
     first, again = planned(JointGoal(GOAL)), planned(JointGoal(GOAL))
     assert first.trajectory is not None
     assert again.trajectory is not None
     np.testing.assert_array_equal(first.trajectory.positions, again.trajectory.positions)
 
 
-def test_more_attempts_take_the_shortest_path() -> None:
+def test_more_attempts_take_the_shortest_path():
     options = {"shorten": False, "retime": False, "verify": False}
     one = planned(JointGoal(GOAL), **options)
     best = planned(JointGoal(GOAL), attempts=8, **options)
@@ -161,7 +159,7 @@ def test_more_attempts_take_the_shortest_path() -> None:
     assert len([s for s in best.stages if s.name == "path"]) == 8
 
 
-def test_robot_that_is_there_gets_a_trajectory_of_one_point() -> None:
+def test_robot_that_is_there_gets_a_trajectory_of_one_point():
     result = planned(JointGoal(START))
     assert result.success
     assert result.trajectory is not None
@@ -176,7 +174,7 @@ def test_robot_that_is_there_gets_a_trajectory_of_one_point() -> None:
         (JointGoal(GOAL + 3.0), PlanStatus.GOAL_OUTSIDE_LIMITS, "panda_joint2"),
     ],
 )
-def test_failures_keep_their_status_and_words(goal: Goal, status: PlanStatus, word: str) -> None:
+def test_failures_keep_their_status_and_words(goal, status, word):
     result = planned(goal)
     assert result.status is status
     assert word in result.reason
@@ -184,7 +182,7 @@ def test_failures_keep_their_status_and_words(goal: Goal, status: PlanStatus, wo
     assert result.path is None
 
 
-def test_carried_object_is_kept_clear_of_what_the_hand_passes() -> None:
+def test_carried_object_is_kept_clear_of_what_the_hand_passes():
     """An empty hand passes straight over a wall, a stick in it has to be lifted over the wall."""
     world = World()
     world.add(world_object("wall", Box((0.5, 0.02, 0.45)), at(0.45, 0.0, 0.225)))
@@ -214,9 +212,7 @@ def test_carried_object_is_kept_clear_of_what_the_hand_passes() -> None:
     assert "stick" in refused.reason
 
 
-def test_path_that_fails_verification_is_searched_anew_and_else_withheld(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_path_that_fails_verification_is_searched_anew_and_else_withheld(monkeypatch):
     answers = iter([False, True])
 
     class Doubtful:
@@ -253,12 +249,12 @@ def test_path_that_fails_verification_is_searched_anew_and_else_withheld(
         ("AORRTC", "AnytimeRRTConnect"),
     ],
 )
-def test_planners_go_by_many_names(name: str, known: str) -> None:
+def test_planners_go_by_many_names(name, known):
     assert find_planner(name) == (known, "")
     assert make_planner(name).name == known
 
 
-def test_unknown_planner_gives_the_default_and_a_note() -> None:
+def test_unknown_planner_gives_the_default_and_a_note():
     name, note = find_planner("RRTConect")
     assert name == "RRTConnect"
     assert "'RRTConnect'" in note
@@ -268,7 +264,7 @@ def test_unknown_planner_gives_the_default_and_a_note() -> None:
     assert any("PRM" in note for note in result.notes)
 
 
-def test_every_planner_has_settings_of_its_own_and_plans() -> None:
+def test_every_planner_has_settings_of_its_own_and_plans():
     settings = default_settings()
     assert set(settings) <= set(planner_names())
     shared = make_planner("RRTConnect", RrtSettings(max_iterations=123))
@@ -282,7 +278,7 @@ def test_every_planner_has_settings_of_its_own_and_plans() -> None:
         assert math.isfinite(result.cost)
 
 
-def test_among_many_boxes_no_sample_of_a_motion_touches_by_coal() -> None:
+def test_among_many_boxes_no_sample_of_a_motion_touches_by_coal():
     rng = np.random.default_rng(8)
     world = World()
     for number in range(40):

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Planner settings from strings, and processes that compile kernels."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -40,7 +38,7 @@ class Settings:
 
 
 @pytest.fixture
-def store() -> PlannerSettings:
+def store():
     return PlannerSettings({"RRT": Settings(), "Direct": Zone()})
 
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recovery from shallow collisions and limit violations: depths decrease monotonically."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np
@@ -70,7 +68,7 @@ def assert_only_decreasing(found: list[dict[tuple[str, str], float]], tolerance:
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["franka", "ur10e"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_jammed_arms_get_out_with_depths_that_only_decrease(name: str, kind: str) -> None:
+def test_jammed_arms_get_out_with_depths_that_only_decrease(name, kind):
     checker = jam_checker(load_robot(name), kind)
     rng = np.random.default_rng(0)
     recovered = 0
@@ -94,7 +92,7 @@ def test_jammed_arms_get_out_with_depths_that_only_decrease(name: str, kind: str
     assert recovered >= STATES - 1
 
 
-def test_a_valid_start_needs_nothing() -> None:
+def test_a_valid_start_needs_nothing():
     robot = load_robot("franka")
     checker = jam_checker(robot, "floor")
     home = robot.home[robot.indices(checker.joint_names)]
@@ -104,7 +102,7 @@ def test_a_valid_start_needs_nothing() -> None:
     assert out.path.shape == (1, len(home))
 
 
-def test_deep_collisions_far_limits_and_nonsense_are_refused() -> None:
+def test_deep_collisions_far_limits_and_nonsense_are_refused():
     robot = load_robot("franka")
     checker = jam_checker(robot, "self")
     home = robot.home[robot.indices(checker.joint_names)]
@@ -128,7 +126,7 @@ def test_deep_collisions_far_limits_and_nonsense_are_refused() -> None:
         RecoverySettings(velocity_scaling=1.5)
 
 
-def test_an_arm_between_two_walls_that_touch_it_is_refused_in_bounded_time() -> None:
+def test_an_arm_between_two_walls_that_touch_it_is_refused_in_bounded_time():
     robot = load_robot("franka")
     checker = jam_checker(robot, "self")
     home = robot.home[robot.indices(checker.joint_names)]
@@ -149,7 +147,7 @@ def test_an_arm_between_two_walls_that_touch_it_is_refused_in_bounded_time() -> 
     assert out.time < 5.0
 
 
-def test_cancelling_ends_the_search() -> None:
+def test_cancelling_ends_the_search():
     checker = jam_checker(load_robot("franka"), "boxes")
     q = jammed(checker, "boxes", np.random.default_rng(0))
     out = recover(checker, q, cancelled=lambda: True)
@@ -157,7 +155,7 @@ def test_cancelling_ends_the_search() -> None:
     assert "cancelled" in out.reason
 
 
-def test_the_check_refuses_paths_that_get_deeper_or_end_in_collision() -> None:
+def test_the_check_refuses_paths_that_get_deeper_or_end_in_collision():
     checker = jam_checker(load_robot("franka"), "floor")
     rng = np.random.default_rng(2)
     q = jammed(checker, "floor", rng)
@@ -169,7 +167,7 @@ def test_the_check_refuses_paths_that_get_deeper_or_end_in_collision() -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["boxes", "limits"])
-def test_a_plan_from_a_jammed_start_leaves_it_slowly_first(kind: str) -> None:
+def test_a_plan_from_a_jammed_start_leaves_it_slowly_first(kind):
     robot = load_robot("franka")
     checker = jam_checker(robot, kind)
     warm_up(checker)
@@ -203,7 +201,7 @@ def test_a_plan_from_a_jammed_start_leaves_it_slowly_first(kind: str) -> None:
         assert any("recovery" in note for note in found.notes)
 
 
-def test_what_cannot_be_recovered_keeps_its_status_and_says_why() -> None:
+def test_what_cannot_be_recovered_keeps_its_status_and_says_why():
     robot = load_robot("franka")
     checker = jam_checker(robot, "self")
     home = robot.home[robot.indices(checker.joint_names)]
@@ -217,7 +215,7 @@ def test_what_cannot_be_recovered_keeps_its_status_and_says_why() -> None:
 
 
 @pytest.mark.long
-def test_a_goal_that_cannot_be_reached_after_a_recovery_is_reported_as_such() -> None:
+def test_a_goal_that_cannot_be_reached_after_a_recovery_is_reported_as_such():
     robot = load_robot("franka")
     checker = jam_checker(robot, "boxes")
     warm_up(checker)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where collision spheres and exact shapes disagree, the exact shapes decide."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
@@ -48,7 +46,7 @@ def depth(checker: CollisionChecker, path: Array) -> float:
     return -min(oracle.distance(q) for q in path)
 
 
-def test_what_spheres_leave_out_is_refused_and_found_anew_with_larger_ones(tmp_path: Path) -> None:
+def test_what_spheres_leave_out_is_refused_and_found_anew_with_larger_ones(tmp_path):
     checker = with_spheres_larger_by(-0.002, tmp_path)
     request = PlanRequest(checker, [-4.0, -0.901], (JointGoal([4.0, -0.901]),), timeout=90.0)
     unverified = plan(request, PlanOptions(verify=False, preferred_clearance=0.0))
@@ -62,7 +60,7 @@ def test_what_spheres_leave_out_is_refused_and_found_anew_with_larger_ones(tmp_p
 
 
 @pytest.mark.parametrize("end", ["start", "goal", "both"])
-def test_ends_that_only_spheres_touch_are_planned_to(end: str, tmp_path: Path) -> None:
+def test_ends_that_only_spheres_touch_are_planned_to(end, tmp_path):
     checker = with_spheres_larger_by(0.01, tmp_path)
     near, far = [-4.0, -2.0], [4.0, -2.0]
     beside = [-0.205, -2.0]  # 5 mm from the wall
@@ -81,7 +79,7 @@ def test_ends_that_only_spheres_touch_are_planned_to(end: str, tmp_path: Path) -
     assert any("spheres" in note for note in found.notes)
 
 
-def test_paths_have_the_preferred_clearance_where_their_ends_permit_it(tmp_path: Path) -> None:
+def test_paths_have_the_preferred_clearance_where_their_ends_permit_it(tmp_path):
     checker = with_spheres_larger_by(0.0, tmp_path)
     oracle = CoalRobot(checker)
 
@@ -101,7 +99,7 @@ def test_paths_have_the_preferred_clearance_where_their_ends_permit_it(tmp_path:
     assert min(oracle.distance(q) for q in path[1:-1]) > 0.0485
 
 
-def test_where_no_path_has_the_preferred_clearance_closer_ones_are_found(tmp_path: Path) -> None:
+def test_where_no_path_has_the_preferred_clearance_closer_ones_are_found(tmp_path):
     checker = with_spheres_larger_by(0.0, tmp_path)
     request = PlanRequest(checker, [-4.0, -2.0], (JointGoal([4.0, -2.0]),), timeout=60.0)
     world = World(checker.scene)  # the walls are longer, and the gap is 30 mm wider than the robot
@@ -115,7 +113,7 @@ def test_where_no_path_has_the_preferred_clearance_closer_ones_are_found(tmp_pat
     assert plan(staying, PlanOptions()).motion is None
 
 
-def test_true_shapes_in_collision_are_refused_though_spheres_are_free(tmp_path: Path) -> None:
+def test_true_shapes_in_collision_are_refused_though_spheres_are_free(tmp_path):
     checker = with_spheres_larger_by(-0.02, tmp_path)
     inside = [-0.19, -2.0]  # 10 mm in the wall
     assert checker.is_free(inside)
@@ -126,7 +124,7 @@ def test_true_shapes_in_collision_are_refused_though_spheres_are_free(tmp_path: 
     assert found.status is PlanStatus.GOAL_IN_COLLISION
 
 
-def test_cartesian_steps_find_a_sheet_between_two_configurations() -> None:
+def test_cartesian_steps_find_a_sheet_between_two_configurations():
     world = World()
     world.add(world_object("sheet", Box((0.5, 2e-5, 0.3)), at(0.3, 0.2, 0.6)))
     checker = CollisionChecker(franka(), "arm", scene=world.scene)
@@ -139,7 +137,7 @@ def test_cartesian_steps_find_a_sheet_between_two_configurations() -> None:
     assert "sheet" in found.reason
 
 
-def test_a_path_beside_a_wall_within_the_spheres_excess_is_not_blocked(tmp_path: Path) -> None:
+def test_a_path_beside_a_wall_within_the_spheres_excess_is_not_blocked(tmp_path):
     checker = with_spheres_larger_by(0.01, tmp_path)
     path = np.array([[-0.205, -3.0], [-0.205, -2.0]])
     watch = PathWatch(checker.snapshot(), [0.0, 1.0], path)
@@ -150,7 +148,7 @@ def test_a_path_beside_a_wall_within_the_spheres_excess_is_not_blocked(tmp_path:
 
 
 @pytest.mark.parametrize("name", ["franka", "ur10e"])
-def test_random_free_goals_in_the_spheres_excess_are_planned_to(name: str) -> None:
+def test_random_free_goals_in_the_spheres_excess_are_planned_to(name):
     """Goals with the tolerances of a MoveGroup client, above the floor."""
     robot = load_robot(name)
     checker = CollisionChecker(robot, "arm", scene=floor_of(robot).scene())
@@ -182,9 +180,7 @@ def crank(folder: Path, radius: float) -> Robot:
 
 
 @pytest.mark.parametrize("turns", [-2.0, -1.0, 0.0, 1.0])
-def test_continuous_joints_reach_such_ends_without_an_extra_turn(
-    turns: float, tmp_path: Path
-) -> None:
+def test_continuous_joints_reach_such_ends_without_an_extra_turn(turns, tmp_path):
     robot = crank(tmp_path, RADIUS + 0.01)
     world = World()
     world.add(world_object("beside", Box((0.2, 0.2, 1.0)), at(1.205, 0.0, 0.0)))
@@ -204,8 +200,8 @@ def test_continuous_joints_reach_such_ends_without_an_extra_turn(
 @pytest.mark.parametrize("turns", [0.0, 1.0, -2.0])
 @pytest.mark.parametrize("planner", ["RRTConnect", "RRT", "TRRT"])
 def test_a_way_of_more_than_half_a_turn_is_not_replaced_by_the_shorter_one(
-    planner: str, turns: float, tmp_path: Path
-) -> None:
+    planner, turns, tmp_path
+):
     """The shorter way is blocked, and one line leads along the longer one."""
     robot = crank(tmp_path, RADIUS)
     world = World()
@@ -219,7 +215,7 @@ def test_a_way_of_more_than_half_a_turn_is_not_replaced_by_the_shorter_one(
     assert checker.exact.are_free(found.trajectory.positions).all()
 
 
-def test_spheres_of_a_base_beside_a_wall_are_no_obstacle(tmp_path: Path) -> None:
+def test_spheres_of_a_base_beside_a_wall_are_no_obstacle(tmp_path):
     """No motion of the joints could end this contact; the moving links still avoid the wall."""
     urdf = (
         '<robot name="crank"><link name="post"><collision><geometry><box size="0.2 0.2 0.2"/>'

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Paths of the tool: geometry, files, conversion to joint trajectories."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import math

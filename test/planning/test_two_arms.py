@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two arms as one group: inverse kinematics of both tools, and a tray that stays level."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -34,12 +32,12 @@ pytestmark = pytest.mark.timeout(900)  # compiles on a new machine
 
 
 @pytest.fixture(scope="module")
-def robot(tmp_path_factory) -> mn.RobotModel:
+def robot(tmp_path_factory):
     return mn.load_robot(str(write_two_arms(tmp_path_factory.mktemp("two_arms"))))
 
 
 @pytest.fixture(scope="module")
-def arms(robot) -> mn.JointGroup:
+def arms(robot):
     return robot["both_arms"]
 
 

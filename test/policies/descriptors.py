@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """IO descriptors of small policies for tests."""
 
-from __future__ import annotations
-
 from motion_nodes.core.robot.yaml_schema import yaml_text
 
 ENV_YAML = """

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files of a policy that keeps the Go2 standing: zero actions from the usual observations."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """IO_descriptors.yaml and env.yaml: reading, defaults, broken files."""
 
-from __future__ import annotations
-
 import copy
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """ONNX files and actuator networks, against NumPy."""
 
-from __future__ import annotations
-
 import itertools
 import pickle
 import zipfile

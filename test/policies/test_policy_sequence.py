@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Modes around a policy: standing up, running, damping; faults, commands, checks."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import re

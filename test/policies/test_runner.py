@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Observations and targets: golden vectors of published examples, orders, histories, bad values."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

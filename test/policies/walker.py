@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A ROS client of the policy controller."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from control_msgs.msg import DynamicJointState

@@ -7,8 +7,6 @@ after each physics step, clearances by ``mj_geomDistance`` after each period of 
 floor is far below the base.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field

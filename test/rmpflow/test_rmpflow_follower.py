@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inputs and messages of the follower, with ideal robots and ones that do not follow."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The RMPs against golden values, and the integration of what they want."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Obstacles: packing, motion, distance fields, and those at rest."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -299,7 +297,7 @@ FAR = from_xyz_rpy((3.0, 0.0, 0.0))
 
 
 @pytest.fixture(scope="module")
-def policy() -> RmpflowPolicy:
+def policy():
     return RmpflowPolicy(load_robot("franka"), ignore_robot_state_updates=True)
 
 
@@ -332,9 +330,7 @@ def followed(policy: RmpflowPolicy, scene: Scene, X: np.ndarray) -> np.ndarray:
     return np.array(sent)
 
 
-def test_a_target_inside_a_box_does_not_lead_into_it(
-    policy: RmpflowPolicy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_target_inside_a_box_does_not_lead_into_it(policy, monkeypatch):
     """The seed is one of 250 with which the policy alone touches the box."""
     scene, X = boxed_target(policy, 58)
     checker = CollisionChecker(policy.robot, policy.active_joints, scene=scene)
@@ -352,7 +348,7 @@ def path(policy: RmpflowPolicy) -> np.ndarray:
     return np.array([q, q])
 
 
-def test_only_objects_at_rest_count_and_tables_under_the_base_do_not(policy: RmpflowPolicy) -> None:
+def test_only_objects_at_rest_count_and_tables_under_the_base_do_not(policy):
     policy.reset()
     at = policy.tool_pose(policy.default_cspace_target)
     obstacles = standing(policy)
@@ -380,7 +376,7 @@ def test_only_objects_at_rest_count_and_tables_under_the_base_do_not(policy: Rmp
     policy.set_robot_base_pose(np.eye(4))
 
 
-def test_an_object_put_onto_the_robot_does_not_hold_it(policy: RmpflowPolicy) -> None:
+def test_an_object_put_onto_the_robot_does_not_hold_it(policy):
     policy.reset()
     q = policy.default_cspace_target
     guard, rest = BrakingGuard(policy), np.zeros(len(q))

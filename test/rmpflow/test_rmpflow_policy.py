@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The policy: targets, obstacles, modes, limits, traps, mimic chains."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 
@@ -458,7 +456,7 @@ DT = 0.02
 
 
 @pytest.fixture(scope="module", params=["lift_column", "palletizer"])
-def robot(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Robot:
+def robot(request, tmp_path_factory):
     """A lift of two stages, and an arm that a four-bar linkage levels."""
     folder = tmp_path_factory.mktemp("robots") / request.param
     file = VARIETY / f"{request.param}.urdf"
@@ -493,7 +491,7 @@ class Judge:
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", [RmpflowPolicy, MpcPolicy])
-def test_a_target_is_reached_by_all_members(robot: Robot, kind: type[RmpflowPolicy]) -> None:
+def test_a_target_is_reached_by_all_members(robot, kind):
     policy = kind(robot, ignore_robot_state_updates=True)
     judge, active = Judge(robot, policy.tool), list(policy.active_joints)
     columns = [robot.joint_names.index(name) for name in active]
@@ -525,7 +523,7 @@ def test_a_target_is_reached_by_all_members(robot: Robot, kind: type[RmpflowPoli
 
 
 @pytest.mark.long
-def test_the_rate_of_the_target_is_that_of_all_members(robot: Robot) -> None:
+def test_the_rate_of_the_target_is_that_of_all_members(robot):
     """The tool of the policy moves as MuJoCo's, so its Jacobian contains all members."""
     policy = RmpflowPolicy(robot, ignore_robot_state_updates=True)
     judge, rng = Judge(robot, policy.tool), np.random.default_rng(0)

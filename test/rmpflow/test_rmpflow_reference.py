@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """References for drives that sag or lag; retreat; PD-driven arms in MuJoCo."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

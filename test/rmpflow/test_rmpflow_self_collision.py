@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Self-collision avoidance, and the braking guard."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Configuration files, trials and tuning."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import logging

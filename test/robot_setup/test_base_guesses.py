@@ -36,7 +36,7 @@ def base_of(name: str) -> BaseGuess:
 
 
 @pytest.mark.parametrize("name", ["jetbot", "nova_carter"])
-def test_two_sides_of_wheels_are_measured(name: str) -> None:
+def test_two_sides_of_wheels_are_measured(name):
     told, found = load_robot(name).base, base_of(name)
     assert isinstance(told, DifferentialSpec)
     assert found.kind == "differential"
@@ -47,7 +47,7 @@ def test_two_sides_of_wheels_are_measured(name: str) -> None:
     assert set(found.passive) == set(load_robot(name).passive_joints)
 
 
-def test_a_car_is_measured() -> None:
+def test_a_car_is_measured():
     told, found = load_robot("leatherback").base, base_of("leatherback")
     assert isinstance(told, AckermannSpec)
     assert found.kind == "ackermann"
@@ -57,7 +57,7 @@ def test_a_car_is_measured() -> None:
     assert found.block["steered_axle"] == told.steered_axle
 
 
-def test_a_tractor_steers_both_axles_and_drives(tmp_path: Path) -> None:
+def test_a_tractor_steers_both_axles_and_drives(tmp_path):
     """The rear axle against the front one; driven in MuJoCo, where odometry and truth agree."""
     file = Path(__file__).parent.parent / "variety" / "tractor.urdf"
     made = new_robot(file, output=tmp_path / "tractor", spheres_accuracy=0.05, picture=False)
@@ -74,7 +74,7 @@ def test_a_tractor_steers_both_axles_and_drives(tmp_path: Path) -> None:
     assert not [step.text for step in steps.values() if not step.passed]
 
 
-def test_omni_wheels_are_found() -> None:
+def test_omni_wheels_are_found():
     told, found = load_robot("kaya").base, base_of("kaya")
     assert isinstance(told, HolonomicSpec)
     assert found.kind == "holonomic"
@@ -165,7 +165,7 @@ def guessed(text: str, ask: Ask = take_guess) -> BaseGuess:
 
 @pytest.mark.parametrize("turns", [True, False])
 @pytest.mark.parametrize("rear", [1, 2])
-def test_tricycles_and_bicycles_are_measured(rear: int, turns: bool) -> None:
+def test_tricycles_and_bicycles_are_measured(rear, turns):
     found = guessed(single_track(rear, turns=turns))
     assert found.kind == "ackermann"
     assert found.driven == tuple(f"rear_{k}" for k in range(rear))
@@ -176,11 +176,11 @@ def test_tricycles_and_bicycles_are_measured(rear: int, turns: bool) -> None:
     assert found.block.get("rear_track_width") == (pytest.approx(0.3) if rear == 2 else None)
 
 
-def test_a_round_link_that_turns_far_is_no_steered_wheel() -> None:
+def test_a_round_link_that_turns_far_is_no_steered_wheel():
     assert guessed(single_track(2, turns=False, most=2.5)).kind == "differential"
 
 
-def test_wheels_with_boxes_for_collisions_roll_on_their_visual_geometry(tmp_path: Path) -> None:
+def test_wheels_with_boxes_for_collisions_roll_on_their_visual_geometry(tmp_path):
     """As in the files of Stretch: drums without an effort limit and with high friction."""
     shape = "<{}><geometry>{}</geometry></{}>"
     box, drum = '<box size="0.1 0.1 0.03"/>', '<cylinder radius="0.05" length="0.03"/>'
@@ -213,7 +213,7 @@ def test_wheels_with_boxes_for_collisions_roll_on_their_visual_geometry(tmp_path
 @pytest.mark.parametrize(
     ("sign", "angles"), [(1.0, [45, 135, 135, 45]), (-1.0, [135, 45, 45, 135])]
 )
-def test_rollers_of_a_mecanum_base_are_measured(sign: float, angles: list[float]) -> None:
+def test_rollers_of_a_mecanum_base_are_measured(sign, angles):
     found = guessed(mecanum_base(sign, 6))
     assert found.kind == "holonomic"
     told = [wheel["roller_angle_deg"] for wheel in found.block["wheels"]]
@@ -223,24 +223,24 @@ def test_rollers_of_a_mecanum_base_are_measured(sign: float, angles: list[float]
     assert len(found.passive) == 4 * 6
 
 
-def test_mecanum_wheels_known_by_name_turn_the_base_and_slide_it_as_usual() -> None:
+def test_mecanum_wheels_known_by_name_turn_the_base_and_slide_it_as_usual():
     """docs/holonomic_bases.md: 45 degrees front left and rear right, 135 degrees the others."""
     found = guessed(mecanum_base(1.0, 0, "mecanum_"))
     assert [wheel["roller_angle_deg"] for wheel in found.block["wheels"]] == [45, 135, 135, 45]
 
 
-def test_an_arm_has_no_wheels() -> None:
+def test_an_arm_has_no_wheels():
     assert base_of("ur10e").kind == "arm"
     assert base_of("ur10e").wheels == ()
 
 
-def test_four_parallel_wheels_can_be_mecanum_wheels() -> None:
+def test_four_parallel_wheels_can_be_mecanum_wheels():
     assert guessed(mecanum_base(1.0, 0, "wheel_")).kind == "differential"
     found = guessed(mecanum_base(1.0, 0, "wheel_"), ask=lambda question: question.choices[-1])
     assert found.kind == "holonomic"
 
 
-def test_wheels_without_a_speed_get_one_that_suits_their_size() -> None:
+def test_wheels_without_a_speed_get_one_that_suits_their_size():
     shipped = load_robot("jetbot")
     geometries = {
         link: geometry
@@ -294,7 +294,7 @@ def four_wheels(folder: Path, x: float, y: float) -> Robot:
 
 
 @pytest.mark.parametrize(("x", "y"), [(0.2, 0.18), (0.12, 0.2)])
-def test_skidding_wheels_are_measured(tmp_path: Path, x: float, y: float) -> None:
+def test_skidding_wheels_are_measured(tmp_path, x, y):
     """With equal loads and isotropic friction, the ratio of separations is 1 + (x / y)^2.
 
     In a steady turn the moments of friction cancel: x s_y + y s_x = 0, where a wheel slips across
@@ -304,12 +304,12 @@ def test_skidding_wheels_are_measured(tmp_path: Path, x: float, y: float) -> Non
     assert measured == pytest.approx(2.0 * y * (1.0 + (x / y) ** 2), rel=0.05)
 
 
-def test_wheels_that_do_not_skid_are_not_measured() -> None:
+def test_wheels_that_do_not_skid_are_not_measured():
     assert effective_separation(load_robot("jetbot")) is None
     assert effective_separation(load_robot("franka")) is None
 
 
-def test_a_rocker_that_carries_wheels_is_passive() -> None:
+def test_a_rocker_that_carries_wheels_is_passive():
     text = mecanum_base(1.0, 0, "wheel_")
     rocker = link("rocker") + joint(
         "rocker_joint", "base_link", "rocker", axis="1 0 0", xyz="0 0 0"
@@ -365,9 +365,7 @@ def car(steering: dict[str, tuple[str, str]]) -> str:
         (("3.14159 0 0", "0 0 -1"), ("1.5708 0 0", "0 -1 0"), {"right_steering"}),
     ],
 )
-def test_steering_axes_that_point_down_are_inverted(
-    tmp_path: Path, left: tuple[str, str], right: tuple[str, str], turned: set[str]
-) -> None:
+def test_steering_axes_that_point_down_are_inverted(tmp_path, left, right, turned):
     file = tmp_path / "car.urdf"
     file.write_text(car({"left": left, "right": right}))
     made = new_robot(file, output=tmp_path / "car", unique_name=False, spheres_accuracy=0.05,

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Derived robots are cached until a file changes that they depend on."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,7 +20,7 @@ PARTS = '<mujocoinclude><asset><mesh name="n" file="n.stl"/></asset></mujocoincl
 
 
 @pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Path]:
+def made(monkeypatch, tmp_path):
     """Return the files from which robots were derived."""
     files: list[Path] = []
 
@@ -45,9 +43,7 @@ def made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Path]:
         ("a.xml", MJCF, ["parts.xml", "assets/m.stl", "assets/n.stl"]),
     ],
 )
-def test_a_changed_file_derives_the_robot_again(
-    made: list[Path], tmp_path: Path, name: str, content: str, needed: list[str]
-) -> None:
+def test_a_changed_file_derives_the_robot_again(made, tmp_path, name, content, needed):
     for file in needed:
         (tmp_path / file).parent.mkdir(exist_ok=True)
         (tmp_path / file).write_text(PARTS if file == "parts.xml" else "")
@@ -62,9 +58,7 @@ def test_a_changed_file_derives_the_robot_again(
         assert len(made) == count, file
 
 
-def test_a_cache_that_cannot_be_written_is_named(
-    made: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cache_that_cannot_be_written_is_named(made, tmp_path, monkeypatch):
     urdf = tmp_path / "a.urdf"
     urdf.write_text(arm(2))
     key = derived_robot._digest(urdf, (), {})
@@ -75,12 +69,12 @@ def test_a_cache_that_cannot_be_written_is_named(
     assert made == []
 
 
-def test_a_file_name_of_any_length_is_not_found(tmp_path: Path) -> None:
+def test_a_file_name_of_any_length_is_not_found(tmp_path):
     with pytest.raises(InvalidDescription, match="not found"):
         PackageSearch(tmp_path).find("x" * 5000)
 
 
-def test_an_sdf_is_named_as_such(tmp_path: Path) -> None:
+def test_an_sdf_is_named_as_such(tmp_path):
     file = tmp_path / "arm.sdf"
     file.write_text('<sdf version="1.7"><model name="arm"><link name="a"/></model></sdf>')
     with pytest.raises(InvalidDescription, match=r"arm\.sdf: .*an SDF; convert it to URDF"):

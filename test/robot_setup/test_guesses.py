@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Groups, limits, drives and legs guessed from URDFs."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -47,7 +45,7 @@ from motion_nodes.extras.sim.robot_trial import try_robot
 
 
 @pytest.mark.parametrize(("name", "group"), [("franka", "arm"), ("ur10e", "ur_manipulator")])
-def test_the_shipped_arms_are_found(name: str, group: str) -> None:
+def test_the_shipped_arms_are_found(name, group):
     shipped = load_robot(name)
     groups = guess_groups(shipped.tree, (), Notes(), shipped.base_frame)
     assert groups.main is not None
@@ -62,7 +60,7 @@ def test_the_shipped_arms_are_found(name: str, group: str) -> None:
         assert set(ends[1].values()) == {0.0}
 
 
-def test_two_arms_and_a_neck_are_three_chains() -> None:
+def test_two_arms_and_a_neck_are_three_chains():
     parts = [link("torso")]
     for side in ("left", "right"):
         above = "torso"
@@ -82,7 +80,7 @@ def test_two_arms_and_a_neck_are_three_chains() -> None:
     assert all(g.tip for g in groups.groups)
 
 
-def test_fingers_that_mimic_are_a_gripper_whatever_their_names() -> None:
+def test_fingers_that_mimic_are_a_gripper_whatever_their_names():
     limit = '<limit lower="0" upper="0.04" velocity="0.2" effort="70"/>'
     more = [
         link("l"),
@@ -104,7 +102,7 @@ def test_fingers_that_mimic_are_a_gripper_whatever_their_names() -> None:
     assert ends == ({"slide_l": 0.04}, {"slide_l": 0.0})
 
 
-def test_guessed_limits_reach_full_speed_in_a_quarter_of_a_second() -> None:
+def test_guessed_limits_reach_full_speed_in_a_quarter_of_a_second():
     findings = Notes()
     limits = motion_limits(read_urdf(arm(3)), findings)
     assert limits["acceleration"]["joint_1"] == 2.0 / 0.25
@@ -119,7 +117,7 @@ SENSOR_AND_TOOL = (
 )
 
 
-def test_a_wrist_that_carries_a_link_called_gripper_belongs_to_the_arm() -> None:
+def test_a_wrist_that_carries_a_link_called_gripper_belongs_to_the_arm():
     names = ["base", "shoulder", "upper", "lower", "wrist", "gripper", "moving_jaw"]
     joints = ["pan", "lift", "flex", "wrist_flex", "wrist_roll", "gripper_joint"]
     parts = [link(name) for name in names]
@@ -131,7 +129,7 @@ def test_a_wrist_that_carries_a_link_called_gripper_belongs_to_the_arm() -> None
     assert [g.joints for g in groups.grippers] == [("gripper_joint",)]
 
 
-def test_a_flange_without_a_body_is_the_tip_and_a_sensor_is_not() -> None:
+def test_a_flange_without_a_body_is_the_tip_and_a_sensor_is_not():
     flange = '<link name="link8"/>' + joint("j8", "link_3", "link8", kind="fixed", inside="")
     sensor = '<link name="imu"/>' + joint("ji", "link_3", "imu", kind="fixed", inside="")
     parts = [link(f"link_{k}") for k in range(4)]
@@ -154,7 +152,7 @@ def chain(names: str, count: int, *ends: str) -> list[str]:
 
 
 @pytest.mark.parametrize("names", ["j2s6s200_joint_{}", "joint{}"])
-def test_the_longest_chain_without_words_of_its_own_is_the_arm(names: str) -> None:
+def test_the_longest_chain_without_words_of_its_own_is_the_arm(names):
     legs = [f"{side}_{k}" for side in ("LF", "RH") for k in ("{}",)]
     parts = [part for leg in legs for part in chain(leg, 3, leg.format("FOOT"))]
     groups = guess_groups(read_urdf(robot(link("base"), *parts, *chain(names, 6))), (), Notes())
@@ -168,7 +166,7 @@ def test_the_longest_chain_without_words_of_its_own_is_the_arm(names: str) -> No
 
 
 @pytest.mark.parametrize("names", [("l_", "r_"), ("left_", "right_"), ("L", "R")])
-def test_limbs_named_by_their_side_are_arms_and_legs(names: tuple[str, str]) -> None:
+def test_limbs_named_by_their_side_are_arms_and_legs(names):
     limbs = [["ShoulderPitch", "ElbowYaw", "WristRoll"], ["HipPitch", "KneePitch", "AnkleRoll"]]
     parts = [link("base")]
     for side in names:
@@ -191,7 +189,7 @@ def test_limbs_named_by_their_side_are_arms_and_legs(names: tuple[str, str]) -> 
         ("{}_hand", "{}_finger", ["r_gripper", "l_gripper"]),
     ],
 )
-def test_two_hands_are_named_alike(leader: str, follower: str, names: list[str]) -> None:
+def test_two_hands_are_named_alike(leader, follower, names):
     parts = [link("base")]
     for side in "rl":
         parts += chain(f"{side}_arm_{{}}", 3)
@@ -225,7 +223,7 @@ def three_links(*ends: str) -> KinematicTree:
         ((), "link_3", "high", False),
     ],
 )
-def test_a_tip_is_asked_for_where_names_leave_it_open(ends, tip, confidence, asked) -> None:
+def test_a_tip_is_asked_for_where_names_leave_it_open(ends, tip, confidence, asked):
     questions: list[Question] = []
 
     def ask(question: Question) -> str:
@@ -244,7 +242,7 @@ def test_a_tip_is_asked_for_where_names_leave_it_open(ends, tip, confidence, ask
         assert set(question.choices) == {"link_3", *ends}
 
 
-def test_hands_that_are_named_so_are_not_asked_for() -> None:
+def test_hands_that_are_named_so_are_not_asked_for():
     parts = [link(f"link_{k}") for k in range(4)] + [link("palm")]
     parts += [joint(f"joint_{k}", f"link_{k - 1}", f"link_{k}") for k in range(1, 4)]
     parts += [joint("hand_turn", "link_3", "palm")]
@@ -252,7 +250,7 @@ def test_hands_that_are_named_so_are_not_asked_for() -> None:
     assert [g.joints for g in groups.grippers] == [("hand_turn",)]
 
 
-def test_sliding_joints_that_are_no_hand_are_chains() -> None:
+def test_sliding_joints_that_are_no_hand_are_chains():
     more = [
         link("l"), link("r"),
         joint("slide_l", "link_3", "l", kind="prismatic", axis="0 1 0", xyz="0 0.01 0.3"),
@@ -265,7 +263,7 @@ def test_sliding_joints_that_are_no_hand_are_chains() -> None:
     assert {joint for group in groups.groups for joint in group.joints} == set(tree.joint_names)
 
 
-def test_rods_of_a_parallelogram_do_not_part_an_arm() -> None:
+def test_rods_of_a_parallelogram_do_not_part_an_arm():
     rods = [
         link("rod"), link("crank"),
         joint("rod_joint", "link_1", "rod", inside=LIMIT + '<mimic joint="joint_2"/>'),
@@ -277,7 +275,7 @@ def test_rods_of_a_parallelogram_do_not_part_an_arm() -> None:
     assert groups.main.tip == "tool0"
 
 
-def test_fingers_named_by_ordinary_words_are_one_hand() -> None:
+def test_fingers_named_by_ordinary_words_are_one_hand():
     fingers = []
     for name in ("index", "middle", "thumb"):
         fingers += [link(f"l_{name}_1"), link(f"l_{name}_2")]
@@ -290,7 +288,7 @@ def test_fingers_named_by_ordinary_words_are_one_hand() -> None:
     assert groups.grippers[0].confidence == "high"
 
 
-def test_two_jaws_without_an_arm_are_a_gripper() -> None:
+def test_two_jaws_without_an_arm_are_a_gripper():
     slides = [
         joint(f"slide_{k}", "base", f"part_{k}", kind="prismatic", axis=f"0 {1 - 2 * k} 0")
         for k in range(2)
@@ -299,7 +297,7 @@ def test_two_jaws_without_an_arm_are_a_gripper() -> None:
     assert [g.joints for g in guess_groups(tree, (), Notes()).grippers] == [("slide_0", "slide_1")]
 
 
-def test_fingers_are_the_gripper_beside_something_else_that_slides() -> None:
+def test_fingers_are_the_gripper_beside_something_else_that_slides():
     more = [link("bellows"), joint("bellows_joint", "link_1", "bellows", kind="prismatic")]
     for side, y in (("left", 1), ("right", -1)):
         more += [
@@ -312,7 +310,7 @@ def test_fingers_are_the_gripper_beside_something_else_that_slides() -> None:
 
 
 @pytest.mark.parametrize(("count", "name"), [(3, "arm"), (2, "gripper")])
-def test_a_robot_that_is_one_long_finger_is_an_arm(count: int, name: str) -> None:
+def test_a_robot_that_is_one_long_finger_is_an_arm(count, name):
     parts = [link("base"), *chain("finger_{}", count)]
     groups = guess_groups(read_urdf(robot(*parts)), (), Notes())
     assert [(g.name, len(g.joints), g.tip is None) for g in groups.groups] == [
@@ -327,7 +325,7 @@ def test_a_robot_that_is_one_long_finger_is_an_arm(count: int, name: str) -> Non
     assert [g.name for g in groups.groups] == ["gripper"]
 
 
-def test_rotors_are_no_arms() -> None:
+def test_rotors_are_no_arms():
     parts = [link("body")]
     for k in range(4):
         parts += [link(f"rotor_{k}"), joint(f"rotor_{k}_joint", "body", f"rotor_{k}")]
@@ -335,14 +333,14 @@ def test_rotors_are_no_arms() -> None:
     assert [g.name for g in groups.groups] == ["rotor", "rotor_2", "rotor_3", "rotor_4"]
 
 
-def test_one_joint_that_others_mimic_is_a_gripper() -> None:
+def test_one_joint_that_others_mimic_is_a_gripper():
     parts = [link("base"), link("left"), link("right"), joint("left_driver", "base", "left")]
     parts += [joint("right_driver", "base", "right", inside=LIMIT + '<mimic joint="left_driver"/>')]
     groups = guess_groups(read_urdf(robot(*parts)), (), Notes())
     assert {group.name: group.joints for group in groups.groups} == {"gripper": ("left_driver",)}
 
 
-def test_a_trunk_that_carries_an_arm_has_no_frame_of_a_head_as_its_tip() -> None:
+def test_a_trunk_that_carries_an_arm_has_no_frame_of_a_head_as_its_tip():
     parts = [link("base"), link("trunk"), link("left"), link("right"), '<link name="d435_link"/>']
     parts += [joint("waist", "base", "trunk"), joint("l", "trunk", "left")]
     parts += [
@@ -353,7 +351,7 @@ def test_a_trunk_that_carries_an_arm_has_no_frame_of_a_head_as_its_tip() -> None
     assert [g.tip for g in groups.groups if g.joints == ("waist",)] == ["trunk"]
 
 
-def test_a_body_without_collision_geometry_gets_its_visual_geometry() -> None:
+def test_a_body_without_collision_geometry_gets_its_visual_geometry():
     seen = BAR.replace("collision", "visual")
     parts = [link("a"), link("b", INERTIAL + seen), link("c"), link("cover", seen)]
     parts += [joint("ab", "a", "b"), joint("bc", "b", "c")]
@@ -370,7 +368,7 @@ def test_a_body_without_collision_geometry_gets_its_visual_geometry() -> None:
     assert [note.text[:2] for note in findings] == ["b:"]
 
 
-def test_other_answers_than_the_choices_are_refused() -> None:
+def test_other_answers_than_the_choices_are_refused():
     with pytest.raises(InvalidConfig):
         guess_groups(three_links("a", "b"), (), Notes(lambda question: "c"))
 
@@ -394,12 +392,12 @@ def _two_arms(*more: str) -> KinematicTree:
     return read_urdf(robot(*parts, *more))
 
 
-def test_the_tip_is_the_body_of_a_gripper_before_its_fingers() -> None:
+def test_the_tip_is_the_body_of_a_gripper_before_its_fingers():
     tips = {group.name: group.tip for group in guess_groups(_two_arms(), (), Notes()).groups}
     assert set(tips.values()) == {"left_gripper_body", "right_gripper_body"}
 
 
-def test_both_arms_are_a_group() -> None:
+def test_both_arms_are_a_group():
     tree, notes = _two_arms(), Notes()
     groups = guess_groups(tree, (), notes)
     add_both_arms(tree, groups, (), notes)
@@ -439,13 +437,11 @@ def test_arms_of_different_lengths_are_named_alike_and_both_arms() -> None:
         (("l_a",), ("r_a", "r_b"), False),
     ],
 )
-def test_sides_are_names_that_differ_by_left_and_right(
-    one: tuple[str, ...], other: tuple[str, ...], alike: bool
-) -> None:
+def test_sides_are_names_that_differ_by_left_and_right(one, other, alike):
     assert are_sides(one, other) == are_sides(other, one) == alike
 
 
-def test_a_wrist_named_after_its_gripper_belongs_to_the_arm() -> None:
+def test_a_wrist_named_after_its_gripper_belongs_to_the_arm():
     more = [link("grip"), joint("gripper_yaw", "link_4", "grip")]
     tree = read_urdf(arm(4, *more))
     assert [g.joints for g in guess_groups(tree, (), Notes()).groups] == [tree.joint_names]
@@ -455,7 +451,7 @@ def moved_by(tree: KinematicTree) -> MovedMasses:
     return moved_masses(tree, {}, Notes(), np.random.default_rng(0))
 
 
-def test_inertia_and_load_of_one_bar() -> None:
+def test_inertia_and_load_of_one_bar():
     """A bar of 2 kg whose centre is 0.1 m from a horizontal axis."""
     text = robot(link("a"), link("b"), joint("j", "a", "b", axis="0 1 0"))
     tree = read_urdf(text)
@@ -467,7 +463,7 @@ def test_inertia_and_load_of_one_bar() -> None:
     assert load[0] == pytest.approx(2.0 * 9.80665 * 0.1, rel=1e-4)
 
 
-def test_drives_overcome_the_dry_friction_of_light_links() -> None:
+def test_drives_overcome_the_dry_friction_of_light_links():
     text = arm(2).replace(LIMIT, LIMIT + '<dynamics friction="1.5"/>')
     light = INERTIAL.replace("2.0", "0.001").replace("0.02", "1e-6").replace("0.01", "1e-6")
     tree = read_urdf(text.replace(INERTIAL, light))
@@ -477,7 +473,7 @@ def test_drives_overcome_the_dry_friction_of_light_links() -> None:
     assert 1.5 / min(block[0]["stiffness"]) < 2.1e-3
 
 
-def test_guessed_efforts_hold_what_joints_carry_and_stated_drives_that_sag_are_not_taken() -> None:
+def test_guessed_efforts_hold_what_joints_carry_and_stated_drives_that_sag_are_not_taken():
     """Two bars of 2 kg and 0.25 m, outstretched: 2 kg at 0.1 m and 2 kg at 0.35 m."""
     tree = read_urdf(arm(3).replace(' effort="80"', ' effort="5"'))
     load = 2.0 * 9.80665 * (0.1 + 0.35)
@@ -493,7 +489,7 @@ def test_guessed_efforts_hold_what_joints_carry_and_stated_drives_that_sag_are_n
         assert (block[0]["stiffness"][1] == stiffness) == (stiffness > 1000.0)
 
 
-def test_spheres_that_overlap_at_a_stance_do_not_change_it(tmp_path: Path) -> None:
+def test_spheres_that_overlap_at_a_stance_do_not_change_it(tmp_path):
     """A block swings beside a box, 14 mm apart at home, where their spheres overlap."""
     box = '<collision><origin xyz="{}"/><geometry><box size="{}"/></geometry></collision>'
     parts = [
@@ -525,16 +521,14 @@ def test_spheres_that_overlap_at_a_stance_do_not_change_it(tmp_path: Path) -> No
 
 
 @pytest.mark.long
-def test_a_base_that_falls_through_the_floor_fails_its_trial() -> None:
+def test_a_base_that_falls_through_the_floor_fails_its_trial():
     go2 = load_robot("go2")
     links = {name: replace(each, collisions=()) for name, each in go2.tree.links.items()}
     stands = try_robot(replace(go2, tree=replace(go2.tree, links=links)))[0]
     assert (stands.name, stands.passed) == ("stands", False)
 
 
-def test_limits_that_cannot_hold_the_masses_of_the_file_are_raised_by_the_load(
-    tmp_path: Path,
-) -> None:
+def test_limits_that_cannot_hold_the_masses_of_the_file_are_raised_by_the_load(tmp_path):
     """Outstretched at zero, the arm is too heavy for its shoulder."""
     bar = BAR.replace('xyz="0 0 0.1"', 'xyz="0.1 0 0" rpy="0 1.5708 0"')
     level = INERTIAL.replace('xyz="0 0 0.1"', 'xyz="0.1 0 0"') + bar
@@ -584,7 +578,7 @@ def quadruped(knee: float = -1.0) -> str:
 
 
 @pytest.mark.long
-def test_a_body_on_four_legs_floats_and_stands(tmp_path: Path) -> None:
+def test_a_body_on_four_legs_floats_and_stands(tmp_path):
     """The URDF has visual geometry only."""
     file = tmp_path / "quad.urdf"
     file.write_text(quadruped().replace("collision", "visual"))
@@ -594,7 +588,7 @@ def test_a_body_on_four_legs_floats_and_stands(tmp_path: Path) -> None:
     assert failed == []
 
 
-def test_an_arm_that_hangs_to_the_floor_is_no_leg_among_others() -> None:
+def test_an_arm_that_hangs_to_the_floor_is_no_leg_among_others():
     above, parts = "trunk", []
     for k in range(4):
         z = "0" if k == 0 else "-0.1"
@@ -614,7 +608,7 @@ def test_an_arm_that_hangs_to_the_floor_is_no_leg_among_others() -> None:
 
 
 @pytest.mark.parametrize(("hands", "count"), [(False, 2), (True, 0)])
-def test_chains_that_carry_hands_are_no_legs(hands: bool, count: int) -> None:
+def test_chains_that_carry_hands_are_no_legs(hands, count):
     finger = '<limit lower="0" upper="0.04" velocity="0.2" effort="10"/>'
     parts = [link("trunk")]
     for side, y in (("l", 0.2), ("r", -0.2)):
@@ -657,9 +651,7 @@ def _spider(count: int, names: Callable[[int, int], str]) -> str:
         (1, lambda n, k: f"{('hip', 'knee', 'ankle')[k]}", "arm", "medium"),
     ],
 )
-def test_the_kind_is_a_guess_with_confidence(
-    count: int, names: Callable[[int, int], str], kind: str, confidence: str
-) -> None:
+def test_the_kind_is_a_guess_with_confidence(count, names, kind, confidence):
     tree, findings = read_urdf(_spider(count, names)), Notes()
     geometries = link_geometries(tree, search_from(Path("x.urdf")), findings)
     groups, asked = guess_groups(tree, (), findings), []
@@ -678,7 +670,7 @@ def test_the_kind_is_a_guess_with_confidence(
     assert len(asked) == (kind == "floating")
 
 
-def test_a_trial_that_moves_nothing_fails(tmp_path: Path) -> None:
+def test_a_trial_that_moves_nothing_fails(tmp_path):
     still = '<limit lower="0" upper="0.0002" velocity="1" effort="80"/>'
     file = tmp_path / "still.urdf"
     file.write_text(robot(link("a"), link("b"), joint("j", "a", "b", inside=still)))

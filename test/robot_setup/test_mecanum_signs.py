@@ -40,14 +40,14 @@ def rollers(angle_deg: float, *, inside_out: bool = False) -> Array:
 
 @pytest.mark.parametrize("angle", [45.0, 135.0])
 @pytest.mark.parametrize("inside_out", [False, True])
-def test_oblique_rollers_are_measured_on_the_surface(angle: float, inside_out: bool) -> None:
+def test_oblique_rollers_are_measured_on_the_surface(angle, inside_out):
     found = roller_angle_of_surface(
         rollers(angle, inside_out=inside_out), np.array([0.0, 1.0, 0.0])
     )
     assert found == pytest.approx(angle, abs=5.0)
 
 
-def test_tyres_and_straight_rollers_are_not_oblique() -> None:
+def test_tyres_and_straight_rollers_are_not_oblique():
     axis = np.array([0.0, 0.0, 1.0])
     assert roller_angle_of_surface(cylinder(0.1, 0.04), axis) is None
     assert roller_angle_of_surface(rollers(90.0), np.array([0.0, 1.0, 0.0])) is None
@@ -62,7 +62,7 @@ def evidence(extra: str, file: str = "", base: str = "wheel_") -> str:
 
 
 @pytest.mark.long
-def test_diagonal_friction_and_names_of_plugins_and_files_are_evidence() -> None:
+def test_diagonal_friction_and_names_of_plugins_and_files_are_evidence():
     friction = "".join(
         f'<gazebo reference="wheel_wheel_{k}"><fdir1>1 {s} 0</fdir1></gazebo>'
         for k, s in ((1, -1), (3, 1), (5, 1), (7, -1))

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Conversion of MJCF to URDF: kinematics, masses, drives, closed loops, springs and friction."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import mujoco
@@ -82,11 +80,11 @@ def converted(text: str, folder: Path) -> tuple[MjcfSource, Notes, mujoco.MjMode
 
 
 @pytest.fixture
-def arm(tmp_path: Path) -> tuple[MjcfSource, Notes, mujoco.MjModel]:
+def arm(tmp_path):
     return converted(ARM, tmp_path)
 
 
-def test_every_frame_is_where_mujoco_has_it(arm) -> None:
+def test_every_frame_is_where_mujoco_has_it(arm):
     found, _, model = arm
     repair(found.root, Path("model.xml"), Notes())
     tree = read_urdf(etree.tostring(found.root, encoding="unicode"), "model")
@@ -114,7 +112,7 @@ def pose(data: mujoco.MjData, body: str) -> np.ndarray:
     return from_xyz_quat(here.xpos, np.roll(here.xquat, -1))
 
 
-def test_masses_limits_and_shapes_are_mujocos(arm) -> None:
+def test_masses_limits_and_shapes_are_mujocos(arm):
     found, notes, model = arm
     links = {link.get("name"): link for link in found.root.iter("link")}
     assert set(links) == {"base", "upper", "lower", "lower_lift", "left", "right"}
@@ -133,7 +131,7 @@ def test_masses_limits_and_shapes_are_mujocos(arm) -> None:
     assert any("cup" in note.text for note in notes)
 
 
-def test_drives_mimics_and_home_are_taken(arm) -> None:
+def test_drives_mimics_and_home_are_taken(arm):
     found, _, _ = arm
     assert found.drives["pan"].stiffness == 900.0
     assert found.drives["pan"].damping == 90.0
@@ -149,7 +147,7 @@ def test_drives_mimics_and_home_are_taken(arm) -> None:
 
 
 @pytest.mark.long
-def test_a_robot_made_of_it_passes_its_trial(tmp_path: Path) -> None:
+def test_a_robot_made_of_it_passes_its_trial(tmp_path):
     file = tmp_path / "arm.xml"
     file.write_text(ARM)
     made = new_robot(file, output=tmp_path / "arm", unique_name=False)
@@ -175,7 +173,7 @@ FLOATING = """
 """
 
 
-def test_a_free_root_floats_and_a_ball_joint_is_three(tmp_path: Path) -> None:
+def test_a_free_root_floats_and_a_ball_joint_is_three(tmp_path):
     found, notes, _ = converted(FLOATING, tmp_path)
     assert found.root.get("name") == "hopper"
     assert found.floating
@@ -194,7 +192,7 @@ def test_a_free_root_floats_and_a_ball_joint_is_three(tmp_path: Path) -> None:
         "<mujoco><asset><mesh name='m' file='nowhere.stl'/></asset></mujoco>",
     ],
 )
-def test_what_cannot_be_used_is_refused_with_the_file(tmp_path: Path, text: str) -> None:
+def test_what_cannot_be_used_is_refused_with_the_file(tmp_path, text):
     (tmp_path / "model.xml").write_text(text)
     with pytest.raises(InvalidDescription) as refused:
         read_mjcf(tmp_path / "model.xml", tmp_path, Notes())
@@ -264,9 +262,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("text", "words"), REFUSED.values(), ids=REFUSED.keys())
-def test_a_parallel_mechanism_is_refused_by_name(
-    text: str, words: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_a_parallel_mechanism_is_refused_by_name(text, words, tmp_path):
     with pytest.raises(InvalidDescription) as refused:
         converted_of_closed_loops(text, tmp_path)
     said = str(refused.value)
@@ -274,7 +270,7 @@ def test_a_parallel_mechanism_is_refused_by_name(
         assert word in said
 
 
-def test_the_delta_is_refused(tmp_path: Path) -> None:
+def test_the_delta_is_refused(tmp_path):
     with pytest.raises(InvalidDescription, match="motor0, motor1, motor2"):
         read_mjcf(VARIETY / "delta.xml", tmp_path, Notes())
 
@@ -293,12 +289,12 @@ ACCEPTED = {
 
 
 @pytest.mark.parametrize(("text", "loops"), ACCEPTED.values(), ids=ACCEPTED.keys())
-def test_other_constraints_are_accepted(text: str, loops: int, tmp_path: Path) -> None:
+def test_other_constraints_are_accepted(text, loops, tmp_path):
     found, _ = converted_of_closed_loops(text, tmp_path)
     assert len(found.simulation.get("loops", [])) == loops
 
 
-def test_loops_of_legs_are_noted(tmp_path: Path) -> None:
+def test_loops_of_legs_are_noted(tmp_path):
     text = planar(CONNECT, free='<freejoint name="root"/>')
     found, notes = converted_of_closed_loops(text, tmp_path)
     assert found.floating
@@ -317,16 +313,14 @@ def test_loops_of_legs_are_noted(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_equalities_of_joints_are_straight_lines(
-    equality: str, words: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_equalities_of_joints_are_straight_lines(equality, words, tmp_path):
     with pytest.raises(InvalidDescription) as refused:
         converted_of_closed_loops(planar(equality, "l1 l2 r1 r2"), tmp_path)
     for word in ("linkage.xml: <equality>", *words):
         assert word in str(refused.value)
 
 
-def test_two_followers_share_a_leader_in_any_order(tmp_path: Path) -> None:
+def test_two_followers_share_a_leader_in_any_order(tmp_path):
     both = '<joint joint1="r1" joint2="l1"/><joint joint1="r1" joint2="r2" polycoef="0 2 0 0 0"/>'
     found, _ = converted_of_closed_loops(planar(both, "l1"), tmp_path)
     mimics = {
@@ -337,7 +331,7 @@ def test_two_followers_share_a_leader_in_any_order(tmp_path: Path) -> None:
     assert mimics == {"r1": ("l1", 1.0), "r2": ("r1", 0.5)}
 
 
-def test_a_joint_without_a_leader_is_fixed_where_mujoco_holds_it(tmp_path: Path) -> None:
+def test_a_joint_without_a_leader_is_fixed_where_mujoco_holds_it(tmp_path):
     text = planar('<joint joint1="l1" polycoef="0.4 0 0 0 0"/>', "l2 r1 r2")
     found, notes = converted_of_closed_loops(text, tmp_path)
     assert any("l1 becomes fixed" in note for note in notes)
@@ -355,7 +349,7 @@ def test_a_joint_without_a_leader_is_fixed_where_mujoco_holds_it(tmp_path: Path)
         np.testing.assert_allclose(X[:3, :3].ravel(), data.body(link).xmat, atol=1e-9)
 
 
-def test_actuators_without_a_joint_are_noted(tmp_path: Path) -> None:
+def test_actuators_without_a_joint_are_noted(tmp_path):
     tendon = '<tendon><spatial name="t"><site site="a"/><site site="b"/></spatial></tendon>'
     text = planar("", "l1").replace("</mujoco>", f"{tendon}</mujoco>")
     text = text.replace(BOX, f'{BOX}<site name="a"/>', 1)
@@ -365,7 +359,7 @@ def test_actuators_without_a_joint_are_noted(tmp_path: Path) -> None:
     assert any("1 actuators of spatial tendons" in note for note in notes)
 
 
-def test_an_actuator_of_a_ball_joint_drives_its_axis(tmp_path: Path) -> None:
+def test_an_actuator_of_a_ball_joint_drives_its_axis(tmp_path):
     ball = (
         '<body name="ball" pos="0 0 0.2"><joint name="b" type="ball" range="0 1"/>'
         + ROD
@@ -409,7 +403,7 @@ FOUR_BAR = """
 
 
 @pytest.mark.long
-def test_a_four_bar_linkage_rests_where_mujoco_has_it(tmp_path: Path) -> None:
+def test_a_four_bar_linkage_rests_where_mujoco_has_it(tmp_path):
     file = tmp_path / "four_bar.xml"
     file.write_text(FOUR_BAR)
     robot = new_robot(file, name="four_bar", output=tmp_path / "made", spheres_accuracy=0.05).robot
@@ -432,7 +426,7 @@ def test_a_four_bar_linkage_rests_where_mujoco_has_it(tmp_path: Path) -> None:
     assert abs(found["rocker"]) > 0.02
 
 
-def test_friction_is_kept_and_what_is_lost_is_named(tmp_path: Path) -> None:
+def test_friction_is_kept_and_what_is_lost_is_named(tmp_path):
     file = tmp_path / "four_bar.xml"
     tendon = (
         '<tendon><fixed limited="true" range="-1 1"><joint joint="crank" coef="1"/></fixed>'

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A base and an arm combined into one robot, with the values of both."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -24,7 +22,7 @@ def folder(tmp_path_factory):
     return made
 
 
-def test_numbers_are_those_of_base_and_arm(folder) -> None:
+def test_numbers_are_those_of_base_and_arm(folder):
     both, base, arm = map(mn.load_robot, (str(folder), "turtlebot3_burger", "open_manipulator_x"))
     robot, parts = both.description, (base.description, arm.description)
     assert both.name == "turtlebot3_burger_open_manipulator_x"
@@ -47,7 +45,7 @@ def test_numbers_are_those_of_base_and_arm(folder) -> None:
     )
 
 
-def test_poses_of_the_tool_are_in_the_base_frame(folder) -> None:
+def test_poses_of_the_tool_are_in_the_base_frame(folder):
     both, arm = mn.load_robot(str(folder)), mn.load_robot("open_manipulator_x")
     assert both["arm"].base == both.description.base_frame
     rng = np.random.default_rng(0)
@@ -57,7 +55,7 @@ def test_poses_of_the_tool_are_in_the_base_frame(folder) -> None:
         )
 
 
-def test_the_arm_keeps_clear_of_the_base(folder) -> None:
+def test_the_arm_keeps_clear_of_the_base(folder):
     both = mn.load_robot(str(folder))
     arm = both["arm"]
     assert arm.collision_free(arm.state("home"))
@@ -83,7 +81,7 @@ def test_the_arm_keeps_clear_of_the_base(folder) -> None:
         ("jetbot", "franka", {"xyz": (0.0, 0.0, 11.0)}, "at"),
     ],
 )
-def test_what_cannot_be_one_robot(tmp_path, base, arm, mount, field) -> None:
+def test_what_cannot_be_one_robot(tmp_path, base, arm, mount, field):
     with pytest.raises(InvalidConfig) as error:
         mount_arm(base, arm, ArmMount(**({"xyz": (0.0, 0.0, 0.1)} | mount)), output=tmp_path / "r")
     assert error.value.field == field

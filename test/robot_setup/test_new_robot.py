@@ -3,7 +3,6 @@
 
 import json
 import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,18 +19,18 @@ from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import to_quat_xyzw
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.errors import InvalidConfig, InvalidDescription, MotionError
-from motion_nodes.extras.robot_setup.link_shapes import random_configurations
-from motion_nodes.extras.robot_setup.new_robot import NewRobot, new_robot
+from motion_nodes.extras.robot_setup.new_robot import new_robot
+from motion_nodes.extras.robot_setup.self_collisions import random_configurations
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> NewRobot:
+def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("made")
     (folder / "sample.urdf").write_text(arm(6, name="My Robot"))
     return new_robot(folder / "sample.urdf", output=folder / "my_robot")
 
 
-def test_the_folder_is_whole(made: NewRobot) -> None:
+def test_the_folder_is_whole(made):
     names = sorted(path.name for path in made.directory.iterdir())
     texts = ["README.md", "rmpflow.yaml", "robot.urdf", "robot.yaml", "spheres.yaml"]
     assert names == sorted([*texts, "robot.png"])
@@ -45,7 +44,7 @@ def test_the_folder_is_whole(made: NewRobot) -> None:
     ]
 
 
-def test_the_reactive_policy_keeps_off_a_base_above_the_root(tmp_path: Path) -> None:
+def test_the_reactive_policy_keeps_off_a_base_above_the_root(tmp_path):
     """The picture is left out, as for robots that are derived on demand."""
     mount = joint("mount", "base_footprint", "base_link", kind="fixed", xyz="0 0 0.5", inside="")
     text = arm(4, '<link name="base_footprint"/>', mount).replace('"link_0"', '"base_link"')
@@ -59,7 +58,7 @@ def test_the_reactive_policy_keeps_off_a_base_above_the_root(tmp_path: Path) -> 
     assert "robot.png" not in (made.directory / "README.md").read_text()
 
 
-def test_states_are_free_and_within_limits(made: NewRobot) -> None:
+def test_states_are_free_and_within_limits(made):
     checker = CollisionChecker(made.robot)
     for name in ("home", "ready"):
         q = made.robot.named_state(name)
@@ -67,7 +66,7 @@ def test_states_are_free_and_within_limits(made: NewRobot) -> None:
         assert checker.is_free(q)
 
 
-def test_pairs_that_never_meet_do_not_meet_elsewhere(made: NewRobot) -> None:
+def test_pairs_that_never_meet_do_not_meet_elsewhere(made):
     """The pairs never touch in configurations other than the samples."""
     never = made.self_collisions.of("never")
     assert never
@@ -82,14 +81,14 @@ def test_pairs_that_never_meet_do_not_meet_elsewhere(made: NewRobot) -> None:
             assert (gaps - one[:, None, 3] - other[None, :, 3]).min() > 0.0
 
 
-def test_the_share_of_free_configurations_is_that_of_the_checker(made: NewRobot) -> None:
+def test_the_share_of_free_configurations_is_that_of_the_checker(made):
     Q = random_configurations(made.robot, 3000, np.random.default_rng(5))
     share = CollisionChecker(made.robot).are_free(Q).mean()
     assert made.free_share == pytest.approx(share, abs=0.04)
     assert share > 0.2
 
 
-def test_it_plans_a_motion(made: NewRobot) -> None:
+def test_it_plans_a_motion(made):
     checker = CollisionChecker(made.robot, "arm")
     start = made.robot.named_state("home", "arm")
     goal = made.robot.named_state("ready", "arm")
@@ -98,7 +97,7 @@ def test_it_plans_a_motion(made: NewRobot) -> None:
     np.testing.assert_allclose(result.trajectory.positions[-1], goal, atol=1e-6)
 
 
-def test_its_policy_goes_to_a_target(made: NewRobot) -> None:
+def test_its_policy_goes_to_a_target(made):
     policy = RmpflowPolicy(made.robot)
     q = made.robot.named_state("ready", "arm")
     v = np.zeros(6)
@@ -112,7 +111,7 @@ def test_its_policy_goes_to_a_target(made: NewRobot) -> None:
     assert np.linalg.norm(kinematics.pose(full, "tool0")[:3, 3] - target) < 0.01
 
 
-def test_its_policy_leaves_the_stretched_home_for_the_pose_of_its_posture(made: NewRobot) -> None:
+def test_its_policy_leaves_the_stretched_home_for_the_pose_of_its_posture(made):
     policy = RmpflowPolicy(made.robot)
     ready = policy.default_cspace_target
     np.testing.assert_array_equal(ready, made.robot.named_state("ready", "arm"))
@@ -127,13 +126,13 @@ def test_its_policy_leaves_the_stretched_home_for_the_pose_of_its_posture(made: 
     assert policy.status.orientation_error < 0.01
 
 
-def test_equal_seeds_make_equal_robots(made: NewRobot, tmp_path: Path) -> None:
+def test_equal_seeds_make_equal_robots(made, tmp_path):
     again = new_robot(made.directory.parent / "sample.urdf", output=tmp_path / "again")
     for name in ("robot.yaml", "spheres.yaml", "rmpflow.yaml"):
         assert (again.directory / name).read_text() == (made.directory / name).read_text()
 
 
-def test_what_exists_is_refused_and_with_force_moved_aside(tmp_path: Path) -> None:
+def test_what_exists_is_refused_and_with_force_moved_aside(tmp_path):
     file = tmp_path / "r.urdf"
     file.write_text(robot(link("a"), link("b"), joint("j", "a", "b")))
     target = tmp_path / "mine"
@@ -156,12 +155,7 @@ def test_what_exists_is_refused_and_with_force_moved_aside(tmp_path: Path) -> No
         ({"spheres_accuracy": 0.0}, "spheres_accuracy"),
     ],
 )
-def test_bad_options_are_refused(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    options: dict[str, object],
-    words: str,
-) -> None:
+def test_bad_options_are_refused(tmp_path, monkeypatch, options, words):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "r.urdf").write_text(robot(link("a"), link("b"), joint("j", "a", "b")))
     with pytest.raises(MotionError, check=about(words)):
@@ -169,7 +163,7 @@ def test_bad_options_are_refused(
     assert [path.name for path in tmp_path.iterdir()] == ["r.urdf"]
 
 
-def test_a_failure_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_leaves_nothing_behind(tmp_path, monkeypatch):
     file = tmp_path / "r.urdf"
     file.write_text(robot(link("a"), link("b"), joint("j", "a", "b")))
 
@@ -183,7 +177,7 @@ def test_a_failure_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_named(tmp_path):
     file = tmp_path / "r.urdf"
     file.write_text(robot(link("a"), link("b"), joint("j", "a", "b")))
     closed = tmp_path / "closed"
@@ -192,7 +186,7 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         new_robot(file, output=closed / "out")
 
 
-def test_a_robot_that_does_not_move_is_refused(tmp_path: Path) -> None:
+def test_a_robot_that_does_not_move_is_refused(tmp_path):
     file = tmp_path / "r.urdf"
     file.write_text(robot(link("a"), link("b"), joint("j", "a", "b", kind="fixed", inside="")))
     with pytest.raises(InvalidDescription):
@@ -200,7 +194,7 @@ def test_a_robot_that_does_not_move_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_three_hundred_links_and_foreign_names(tmp_path: Path) -> None:
+def test_three_hundred_links_and_foreign_names(tmp_path):
     parts = [link("Wurzel-0", INERTIAL)]
     for k in range(1, 300):
         kind = "revolute" if k % 10 == 0 else "fixed"
@@ -216,9 +210,7 @@ def test_three_hundred_links_and_foreign_names(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_the_command_tells_what_was_guessed_and_what_is_next(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_tells_what_was_guessed_and_what_is_next(tmp_path, monkeypatch):
     from motion_nodes.cli.app import app
 
     monkeypatch.chdir(tmp_path)

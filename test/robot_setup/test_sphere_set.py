@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Spheres and convex pieces cover the geometry; edits, files, pictures, excess pairs."""
 
-from __future__ import annotations
-
 import io
 from dataclasses import replace
 from pathlib import Path
@@ -68,15 +66,13 @@ CASES = [
 
 
 @pytest.mark.parametrize(("solid", "volume"), CASES)
-def test_a_solid_has_its_volume(solid: object, volume: float) -> None:
+def test_a_solid_has_its_volume(solid, volume):
     assert geometry_of(solid).volume == pytest.approx(volume, rel=0.15)
 
 
 @pytest.mark.parametrize("solid", [case[0] for case in CASES])
 @pytest.mark.parametrize("accuracy", [0.025, 0.04])
-def test_fitted_spheres_hold_a_solid_and_reach_little_beyond_it(
-    solid: object, accuracy: float
-) -> None:
+def test_fitted_spheres_hold_a_solid_and_reach_little_beyond_it(solid, accuracy):
     geometry = geometry_of(solid)
     spheres = fit_spheres(geometry, accuracy)
     # Checked at points that the fit did not use.
@@ -88,7 +84,7 @@ def test_fitted_spheres_hold_a_solid_and_reach_little_beyond_it(
     assert found.reach <= 1.1 * accuracy
 
 
-def test_geometry_of_spheres_is_used_as_it_is() -> None:
+def test_geometry_of_spheres_is_used_as_it_is():
     links = {
         "balls": geometry_of(Sphere(0.1), Sphere(0.05)),
         "mixed": geometry_of(Sphere(0.1), Box(0.1, 0.1, 0.3)),
@@ -101,7 +97,7 @@ def test_geometry_of_spheres_is_used_as_it_is() -> None:
     assert coverage["balls"].gap == 0.0
 
 
-def test_points_of_any_triangle_are_dense() -> None:
+def test_points_of_any_triangle_are_dense():
     rng = np.random.default_rng(0)
     for _ in range(300):
         a, b = rng.normal(size=(2, 3))
@@ -113,13 +109,13 @@ def test_points_of_any_triangle_are_dense() -> None:
         assert distances.max() <= edge / np.sqrt(3) + 1e-12
 
 
-def test_slivers_take_few_points() -> None:
+def test_slivers_take_few_points():
     """CAD meshes have thousands of them; sampling by squared length took ten minutes."""
     sliver = np.array([[[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.4, 1e-4, 0.0]]])
     assert len(dense_points(sliver, 1e-3)) < 5000
 
 
-def test_finer_spheres_are_more_and_reach_less() -> None:
+def test_finer_spheres_are_more_and_reach_less():
     geometry = geometry_of(Box((0.2, 0.12, 0.08)))
     coarse, fine = (measure(fit_spheres(geometry, a), geometry) for a in (0.04, 0.02))
     assert fine.count > coarse.count
@@ -127,13 +123,13 @@ def test_finer_spheres_are_more_and_reach_less() -> None:
     assert fine.excess_volume < coarse.excess_volume
 
 
-def test_a_sphere_is_one_sphere() -> None:
+def test_a_sphere_is_one_sphere():
     (sphere,) = fit_spheres(geometry_of(Sphere(0.1)), 0.02)
     np.testing.assert_allclose(sphere[:3], (0.1, -0.2, 0.3), atol=0.005)
     assert 0.1 <= sphere[3] < 0.115
 
 
-def test_measured_figures_are_those_of_a_ball_around_a_ball() -> None:
+def test_measured_figures_are_those_of_a_ball_around_a_ball():
     geometry = geometry_of(Sphere(0.1))
     found = measure(np.array([[0.1, -0.2, 0.3, 0.12]]), geometry)
     assert found.surface == found.volume == 1.0
@@ -145,7 +141,7 @@ def test_measured_figures_are_those_of_a_ball_around_a_ball() -> None:
     assert half.gap == pytest.approx(0.1, abs=0.005)
 
 
-def test_a_number_of_spheres_is_kept_to() -> None:
+def test_a_number_of_spheres_is_kept_to():
     geometry = geometry_of(Cylinder(0.05, 0.4))
     for count in (1, 5):
         spheres = fit_count(geometry, count)
@@ -153,7 +149,7 @@ def test_a_number_of_spheres_is_kept_to() -> None:
         assert outside(spheres, geometry.surface).max() < 1e-3
 
 
-def test_an_open_tube_counts_as_solid() -> None:
+def test_an_open_tube_counts_as_solid():
     closed = geometry_of(Cylinder(0.05, 0.3))
     middle = closed.corners.mean(axis=1)
     lid = middle[:, 2] > middle[:, 2].max() - 1e-9
@@ -161,7 +157,7 @@ def test_an_open_tube_counts_as_solid() -> None:
     assert opened.volume > 0.8 * closed.volume
 
 
-def test_spheres_know_the_open_end_of_a_cover() -> None:
+def test_spheres_know_the_open_end_of_a_cover():
     """Spheres do not bulge out of an open side, where there is no surface."""
     closed = geometry_of(Box((0.3, 0.3, 0.15)))
     middle = closed.corners.mean(axis=1)
@@ -172,7 +168,7 @@ def test_spheres_know_the_open_end_of_a_cover() -> None:
     assert lowest > closed.bounds[0, 2] - 1.2 * 0.04 - opened.spacing
 
 
-def test_every_edit_returns_another_set() -> None:
+def test_every_edit_returns_another_set():
     start = SphereSet({"a": np.array([[0.0, 0.0, 0.0, 0.1], [0.4, 0.0, 0.0, 0.3]])})
     more = start.add("a", (1.0, 0.0, 0.0), 0.2).add("b", (0.0, 0.0, 0.0), 0.5)
     assert (start.count, more.count) == (2, 4)
@@ -201,13 +197,13 @@ def test_every_edit_returns_another_set() -> None:
         (lambda s: s.generate("a", geometry_of(Sphere(0.1))), "a"),
     ],
 )
-def test_a_bad_edit_is_refused_in_words(edit: object, words: str) -> None:
+def test_a_bad_edit_is_refused_in_words(edit, words):
     start = SphereSet({"a": np.array([[0.0, 0.0, 0.0, 0.1], [0.4, 0.0, 0.0, 0.3]])})
     with pytest.raises(InvalidCommand, check=about(words)):
         edit(start)  # type: ignore[operator]
 
 
-def test_a_bad_accuracy_link_or_count_is_refused() -> None:
+def test_a_bad_accuracy_link_or_count_is_refused():
     geometry = geometry_of(Sphere(0.1))
     for accuracy in (0.0, -1.0, float("nan")):
         with pytest.raises(InvalidConfig):
@@ -218,7 +214,7 @@ def test_a_bad_accuracy_link_or_count_is_refused() -> None:
         SphereSet({"a": np.ones((1, 4))}).scale(2.0, "b")
 
 
-def test_files_come_back_equal_and_what_was_there_is_kept(tmp_path: Path) -> None:
+def test_files_come_back_equal_and_what_was_there_is_kept(tmp_path):
     spheres = SphereSet.of_robot(load_robot("franka"))
     file = tmp_path / "spheres.yaml"
     assert spheres.write(file) is None
@@ -231,7 +227,7 @@ def test_files_come_back_equal_and_what_was_there_is_kept(tmp_path: Path) -> Non
     assert sorted(path.name for path in tmp_path.iterdir()) == ["spheres.yaml", "spheres.yaml.1"]
 
 
-def test_a_bad_file_names_file_and_link(tmp_path: Path) -> None:
+def test_a_bad_file_names_file_and_link(tmp_path):
     file = tmp_path / "spheres.yaml"
     file.write_text("hand:\n  - [0, 0, 0, 0]\n")
     with pytest.raises(InvalidDescription):
@@ -259,7 +255,7 @@ def coal_excess(piece: ConvexPiece, points: Array) -> float:
 
 
 @pytest.mark.parametrize("tolerance", [0.002, 0.01])
-def test_a_polytope_contains_its_points_and_keeps_the_tolerance(tolerance: float) -> None:
+def test_a_polytope_contains_its_points_and_keeps_the_tolerance(tolerance):
     points = cloud(1)
     piece = bounding_polytope(points, tolerance)
     assert sticks_out([piece], points) == 0.0
@@ -271,13 +267,13 @@ def test_a_polytope_contains_its_points_and_keeps_the_tolerance(tolerance: float
     assert (np.abs(height) < 1e-5).sum(axis=0).min() >= 3
 
 
-def test_a_wider_tolerance_takes_fewer_faces() -> None:
+def test_a_wider_tolerance_takes_fewer_faces():
     points = cloud(2)
     counts = [len(bounding_polytope(points, t).planes) for t in (0.002, 0.006, 0.02)]
     assert counts[0] > counts[1] > counts[2] >= 4
 
 
-def test_a_box_stays_a_box() -> None:
+def test_a_box_stays_a_box():
     corners = np.array([[x, y, z] for x in (0, 0.1) for y in (0, 0.2) for z in (0, 0.3)])
     piece = bounding_polytope(corners, 0.001)
     assert len(piece.planes) == 6
@@ -285,7 +281,7 @@ def test_a_box_stays_a_box() -> None:
     assert piece.excess < 1e-4
 
 
-def test_a_mesh_with_a_notch_becomes_two_pieces() -> None:
+def test_a_mesh_with_a_notch_becomes_two_pieces():
     mesh = l_shaped_mesh(0.2)
     corners = mesh.vertices[mesh.triangles]
     whole = convex_pieces(corners, 0.001)
@@ -301,7 +297,7 @@ def test_a_mesh_with_a_notch_becomes_two_pieces() -> None:
     assert sticks_out(parts, points) < 1e-9
 
 
-def test_a_file_holds_the_piece(tmp_path: Path) -> None:
+def test_a_file_holds_the_piece(tmp_path):
     piece = bounding_polytope(cloud(4), 0.004)
     files = write_pieces(tmp_path, "arm", [piece], "# a comment\n")
     assert files == ["meshes/arm.obj"]
@@ -314,7 +310,7 @@ def test_a_file_holds_the_piece(tmp_path: Path) -> None:
     assert two == ["meshes/arm_0.obj", "meshes/arm_1.obj"]
 
 
-def test_only_the_collision_geometry_of_one_link_is_replaced() -> None:
+def test_only_the_collision_geometry_of_one_link_is_replaced():
     shape = '<collision>\n<geometry><sphere radius="1"/></geometry></collision>'
     visual = '<visual><geometry><box size="1 1 1"/></geometry></visual>'
     text = (
@@ -333,7 +329,7 @@ def test_only_the_collision_geometry_of_one_link_is_replaced() -> None:
         with_collision_meshes(text, "c", [])
 
 
-def test_what_is_no_solid_is_refused() -> None:
+def test_what_is_no_solid_is_refused():
     flat = np.array([[[0, 0, 0], [1, 0, 0], [0, 1, 0]]], float)
     with pytest.raises(InvalidDescription):
         convex_pieces(flat, 0.01)
@@ -377,9 +373,7 @@ def passing(folder: Path, height: float) -> Robot:
 
 
 @pytest.mark.parametrize(("height", "pairs"), [(0.0, [("wall", "block")]), (0.05, [])])
-def test_only_pairs_without_a_collision_of_their_shapes_are_found(
-    height: float, pairs: list[tuple[str, str]], tmp_path: Path
-) -> None:
+def test_only_pairs_without_a_collision_of_their_shapes_are_found(height, pairs, tmp_path):
     found, findings = SelfCollisions(checked=[("wall", "block")]), Notes()
     rng = np.random.default_rng(0)
     added = add_excess_pairs(passing(tmp_path, height), found, (), rng, findings)
@@ -387,14 +381,14 @@ def test_only_pairs_without_a_collision_of_their_shapes_are_found(
     assert len(list(findings)) == len(pairs)
 
 
-def test_pairs_whose_spheres_rarely_collide_stay_as_they_are(tmp_path: Path) -> None:
+def test_pairs_whose_spheres_rarely_collide_stay_as_they_are(tmp_path):
     robot = passing(tmp_path, 0.0)
     robot = replace(robot, spheres={**robot.spheres, "block": ((0.0, 0.0, 0.0, 0.01),)})
     found = SelfCollisions(checked=[("wall", "block")])
     assert not add_excess_pairs(robot, found, (), np.random.default_rng(0), Notes())
 
 
-def test_spheres_are_seen_around_the_body_with_the_right_areas() -> None:
+def test_spheres_are_seen_around_the_body_with_the_right_areas():
     edge, radius = 0.2, 0.25
     geometry = LinkGeometry.of_shapes([Shape(Box((edge,) * 3), np.eye(4))], lambda name: None)
     assert geometry is not None
@@ -412,6 +406,6 @@ def test_spheres_are_seen_around_the_body_with_the_right_areas() -> None:
     assert 0.5 * (rows[0] + rows[-1]) == pytest.approx(0.5 * image.shape[0], abs=2.0)
 
 
-def test_a_png_is_read_back_as_it_was() -> None:
+def test_a_png_is_read_back_as_it_was():
     image = np.random.default_rng(0).integers(0, 256, (7, 11, 3), dtype=np.uint8)
     assert np.array_equal(np.asarray(Image.open(io.BytesIO(png(image)))), image)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """URDFs and xacro files that are repaired with a note, or rejected."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -40,7 +38,7 @@ def two_links(**changes: str) -> str:
     return robot(link("a"), link("b"), joint("j", "a", "b", **changes))
 
 
-def test_a_joint_can_move_within_its_effort_limit() -> None:
+def test_a_joint_can_move_within_its_effort_limit():
     stuck = '<limit lower="-1" upper="0" velocity="1" effort="1"/><dynamics {}="1" damping="1"/>'
     tree, told = mended(two_links(inside=stuck.format("friction")))
     (moved,) = (tree.joints[name] for name in tree.joint_names)
@@ -53,7 +51,7 @@ def test_a_joint_can_move_within_its_effort_limit() -> None:
     assert 0.0 < moved.damping * 9.0 <= 0.501 * moved.effort
 
 
-def test_a_sound_robot_is_left_alone() -> None:
+def test_a_sound_robot_is_left_alone():
     tree, told = mended(arm(6))
     assert told == []
     assert len(tree.joint_names) == 6
@@ -77,9 +75,7 @@ def test_a_sound_robot_is_left_alone() -> None:
         ),
     ],
 )
-def test_missing_limits_are_guessed_and_told(
-    inside: str, kind: str, lower: float, upper: float, velocity: float
-) -> None:
+def test_missing_limits_are_guessed_and_told(inside, kind, lower, upper, velocity):
     tree, told = mended(two_links(inside=inside, kind=kind))
     found = tree.joints["j"]
     assert (found.lower, found.upper, found.velocity) == pytest.approx((lower, upper, velocity))
@@ -87,7 +83,7 @@ def test_missing_limits_are_guessed_and_told(
     assert all("j" in text for text in told)
 
 
-def test_limits_in_degrees_and_placeholders_are_kept_and_told() -> None:
+def test_limits_in_degrees_and_placeholders_are_kept_and_told():
     limit = '<limit lower="-90" upper="90" effort="5" velocity="{}"/>'
     for speed, doubts in ((2, 1), (180, 2)):
         tree, told = mended(two_links(inside=limit.format(speed)))
@@ -96,7 +92,7 @@ def test_limits_in_degrees_and_placeholders_are_kept_and_told() -> None:
         assert "degrees" in told[0]
 
 
-def test_equal_repairs_are_told_once() -> None:
+def test_equal_repairs_are_told_once():
     limit = '<limit lower="-1" upper="1" effort="5" velocity="1"/><dynamics friction="9"/>'
     more = [link("x"), link("y"), joint("jx", "link_2", "x", inside=limit),
             joint("jy", "x", "y", inside=limit)]  # fmt: skip
@@ -105,7 +101,7 @@ def test_equal_repairs_are_told_once() -> None:
     assert text.startswith("jx, jy: ")
 
 
-def test_a_missing_speed_is_that_of_the_other_joints() -> None:
+def test_a_missing_speed_is_that_of_the_other_joints():
     more = [link("x"), joint("jx", "link_2", "x", inside='<limit lower="-1" upper="1"/>')]
     tree, told = mended(arm(2, *more))
     assert tree.joints["jx"].velocity == 2.0
@@ -125,15 +121,13 @@ def test_a_missing_speed_is_that_of_the_other_joints() -> None:
         ),
     ],
 )
-def test_a_type_that_cannot_be_used_is_changed_and_told(
-    changes: dict[str, str], kind: JointKind
-) -> None:
+def test_a_type_that_cannot_be_used_is_changed_and_told(changes, kind):
     tree, told = mended(two_links(**changes))
     assert tree.joints["j"].kind is kind
     assert len(told) == 1
 
 
-def test_masses_that_no_body_has() -> None:
+def test_masses_that_no_body_has():
     zero = INERTIAL.replace('value="2.0"', 'value="0"')
     flat = INERTIAL.replace('izz="0.01"', 'izz="9"')
     tree, told = mended(
@@ -148,7 +142,7 @@ def test_masses_that_no_body_has() -> None:
     assert len(told) == 2
 
 
-def test_a_mimic_without_the_prefix_of_its_hand_is_completed() -> None:
+def test_a_mimic_without_the_prefix_of_its_hand_is_completed():
     hands = [
         joint(f"{side}_q{k}", end, f"{side}{k}", inside=LIMIT + mimic)
         for side in ("left", "right")
@@ -163,7 +157,7 @@ def test_a_mimic_without_the_prefix_of_its_hand_is_completed() -> None:
     assert len(told) == 2
 
 
-def test_a_chain_of_mimics_follows_its_first_joint() -> None:
+def test_a_chain_of_mimics_follows_its_first_joint():
     text = robot(
         *(link(name) for name in "abcd"),
         joint("j1", "a", "b"),
@@ -176,7 +170,7 @@ def test_a_chain_of_mimics_follows_its_first_joint() -> None:
     assert (mimic.joint, mimic.multiplier, mimic.offset) == ("j1", -2.0, pytest.approx(0.9))
 
 
-def test_shapes_without_a_size_and_colours_out_of_range() -> None:
+def test_shapes_without_a_size_and_colours_out_of_range():
     empty = "<collision><geometry><box size='0 0 0'/></geometry></collision>"
     bright = (
         "<visual><geometry><box size='1 1 1'/></geometry><material name='m'>"
@@ -188,7 +182,7 @@ def test_shapes_without_a_size_and_colours_out_of_range() -> None:
     assert len(told) == 2
 
 
-def test_vectors_and_geometries_that_say_too_much_or_too_little() -> None:
+def test_vectors_and_geometries_that_say_too_much_or_too_little():
     two = BAR.replace("</geometry>", '<box size="1 1 1"/></geometry>')
     tree, told = mended(
         robot(link("a", two), link("b"), joint("j", "a", "b", xyz="1 2", axis="0 1 0 0"))
@@ -219,13 +213,13 @@ def test_vectors_and_geometries_that_say_too_much_or_too_little() -> None:
         (two_links(inside=LIMIT + '<mimic joint="j"/>'), "mimics itself"),
     ],
 )  # fmt: skip
-def test_what_has_no_sensible_guess_is_refused_with_its_line(text: str, words: str) -> None:
+def test_what_has_no_sensible_guess_is_refused_with_its_line(text, words):
     with pytest.raises(InvalidDescription, match=words) as caught:
         mended(text)
     assert str(caught.value).startswith("robot.urdf")
 
 
-def test_names_need_not_be_ascii() -> None:
+def test_names_need_not_be_ascii():
     text = robot(link("Fuß"), link("Arm_β"), joint("关节", "Fuß", "Arm_β"), name="Größe")
     tree, told = mended(text)
     assert tree.joint_names == ("关节",)
@@ -243,9 +237,7 @@ def with_mesh(filename: str, scale: str = "1 1 1") -> str:
     return robot(link("a"), link("b", mesh + "</collision>"), joint("j", "a", "b"))
 
 
-def test_meshes_are_found_by_package_path_and_beside_the_urdf(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_meshes_are_found_by_package_path_and_beside_the_urdf(tmp_path, monkeypatch):
     for folder in ("here/meshes", "share/my_robot/meshes", "ros/share/other/meshes"):
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "m.stl").write_text(STL)
@@ -271,9 +263,7 @@ def test_meshes_are_found_by_package_path_and_beside_the_urdf(
         ("m.fbx", "1 1 1", r"\.stl.*\.obj.*\.dae.*files"),
     ],
 )
-def test_a_mesh_that_cannot_be_used_is_named(
-    tmp_path: Path, filename: str, scale: str, words: str
-) -> None:
+def test_a_mesh_that_cannot_be_used_is_named(tmp_path, filename, scale, words):
     (tmp_path / "m.stl").write_text(STL)
     (tmp_path / "m.fbx").write_text("")
     root = etree.fromstring(with_mesh(filename, scale))
@@ -281,14 +271,14 @@ def test_a_mesh_that_cannot_be_used_is_named(
         sort_out(root, PackageSearch(tmp_path), Notes(), allow_missing=False, file=FILE)
 
 
-def test_missing_meshes_may_be_left_out_and_are_told(tmp_path: Path) -> None:
+def test_missing_meshes_may_be_left_out_and_are_told(tmp_path):
     root, findings = etree.fromstring(with_mesh("gone.stl")), Notes()
     sort_out(root, PackageSearch(tmp_path), findings, allow_missing=True, file=FILE)
     assert root.find("link[@name='b']/collision") is None
     assert [f.kind for f in findings] == ["missing"]
 
 
-def test_a_shape_with_an_empty_mesh_is_left_out_and_told(tmp_path: Path) -> None:
+def test_a_shape_with_an_empty_mesh_is_left_out_and_told(tmp_path):
     (tmp_path / "m.stl").write_bytes(bytes(84))
     root, findings = etree.fromstring(with_mesh("m.stl")), Notes()
     sort_out(root, PackageSearch(tmp_path), findings, allow_missing=False, file=FILE)
@@ -304,14 +294,14 @@ def test_a_shape_with_an_empty_mesh_is_left_out_and_told(tmp_path: Path) -> None
         ("<robot", "XML"),
     ],
 )
-def test_what_is_no_urdf_is_refused(tmp_path: Path, text: str, words: str) -> None:
+def test_what_is_no_urdf_is_refused(tmp_path, text, words):
     file = tmp_path / "r.urdf"
     file.write_text(text)
     with pytest.raises(InvalidDescription, match=words):
         read_source(file)
 
 
-def test_a_shape_of_a_nanometre_is_left_out_and_one_of_a_kilometre_refused() -> None:
+def test_a_shape_of_a_nanometre_is_left_out_and_one_of_a_kilometre_refused():
     box = '<collision><geometry><box size="{0} {0} {0}"/></geometry></collision>'
     tree, told = mended(
         robot(link("a", INERTIAL + box.format(1e-9)), link("b"), joint("j", "a", "b"))
@@ -322,9 +312,7 @@ def test_a_shape_of_a_nanometre_is_left_out_and_one_of_a_kilometre_refused() -> 
         mended(robot(link("a", INERTIAL + box.format(1e3)), link("b"), joint("j", "a", "b")))
 
 
-def test_environment_variables_of_xacro_are_put_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_environment_variables_of_xacro_are_put_in(tmp_path, monkeypatch):
     monkeypatch.setenv("TOOL_RPY", "0 0 1.5")
     places = 'xyz="$(optenv TOOL_XYZ 0.1 0 0.2)" rpy="$(optenv TOOL_RPY 0 0 0)"'
     text = arm(2).replace('<origin xyz="0 0 0.3"/>', f"<origin {places}/>")
@@ -335,7 +323,7 @@ def test_environment_variables_of_xacro_are_put_in(
     assert len(told) == 2
 
 
-def test_other_expressions_of_xacro_are_refused_with_line_and_way_out() -> None:
+def test_other_expressions_of_xacro_are_refused_with_line_and_way_out():
     text = arm(2).replace('xyz="0 0 0.3"', 'xyz="0 0 ${height}" rpy="$(env NOT_SET_ANYWHERE) 0 0"')
     with pytest.raises(InvalidDescription) as told:
         mended(text)
@@ -344,7 +332,7 @@ def test_other_expressions_of_xacro_are_refused_with_line_and_way_out() -> None:
         assert words in str(told.value)
 
 
-def test_of_two_twins_the_endless_one_gets_the_limits_that_it_states() -> None:
+def test_of_two_twins_the_endless_one_gets_the_limits_that_it_states():
     steering = '<limit lower="-0.6" upper="0.6" velocity="1" effort="5"/>'
     parts = [link("a"), link("b"), link("c"), link("d")]
     parts += [
@@ -366,7 +354,7 @@ TOLERATED = {
 
 
 @pytest.mark.parametrize("what", TOLERATED)
-def test_faults_that_other_readers_tolerate_are_tolerated(tmp_path: Path, what: str) -> None:
+def test_faults_that_other_readers_tolerate_are_tolerated(tmp_path, what):
     text = two_links()
     if what == "undeclared prefix":
         text = text.replace("</robot>", '<drake:joint drake:name="x"/></robot>')
@@ -374,7 +362,7 @@ def test_faults_that_other_readers_tolerate_are_tolerated(tmp_path: Path, what: 
     assert read_source(tmp_path / "r.urdf").root.find("joint").get("name") == "j"
 
 
-def test_nameless_materials_and_empty_textures_are_repaired() -> None:
+def test_nameless_materials_and_empty_textures_are_repaired():
     visual = (
         '<visual><geometry><sphere radius="0.1"/></geometry>'
         "<material><color rgba='1 0 0 1'/><texture/></material></visual>"
@@ -384,7 +372,7 @@ def test_nameless_materials_and_empty_textures_are_repaired() -> None:
     assert len(told) == 1
 
 
-def test_a_scale_of_four_numbers_is_three() -> None:
+def test_a_scale_of_four_numbers_is_three():
     mesh = '<collision><geometry><mesh filename="m.stl" scale="2 2 2 1"/></geometry></collision>'
     tree, _ = mended(robot(link("a", INERTIAL + mesh), link("b"), joint("j", "a", "b")))
     shape = tree.links["a"].collisions[0].geometry
@@ -399,14 +387,14 @@ def test_a_scale_of_four_numbers_is_three() -> None:
         ("<sdf version='1.6'/>", "SDF"),
     ],
 )
-def test_other_files_are_called_what_they_are(tmp_path: Path, content: str, words: str) -> None:
+def test_other_files_are_called_what_they_are(tmp_path, content, words):
     (tmp_path / "r.urdf").write_text(content)
     with pytest.raises(InvalidDescription) as refused:
         read_source(tmp_path / "r.urdf")
     assert words in str(refused.value)
 
 
-def test_a_folder_is_read_if_it_holds_one_urdf(tmp_path: Path) -> None:
+def test_a_folder_is_read_if_it_holds_one_urdf(tmp_path):
     with pytest.raises(InvalidDescription):
         read_source(tmp_path)
     (tmp_path / "only.urdf").write_text(two_links())
@@ -443,7 +431,7 @@ def package(folder: Path, name: str) -> Path:
 
 
 @pytest.fixture
-def workspace(tmp_path: Path) -> Path:
+def workspace(tmp_path):
     """Return a workspace with two packages that are not installed."""
     parts = package(tmp_path / "src" / "vendor" / "arm_parts", "arm_parts")
     (parts / "urdf" / "arm.xacro").write_text(MACRO)
@@ -456,19 +444,19 @@ def file_of(workspace: Path) -> Path:
     return workspace / "src" / "robot_description" / "urdf" / "made.urdf.xacro"
 
 
-def test_packages_are_found_in_a_workspace_and_arguments_given(workspace: Path) -> None:
+def test_packages_are_found_in_a_workspace_and_arguments_given(workspace):
     found = read_source(file_of(workspace), [workspace], {"prefix": "left_", "length": "0.25"})
     joint = found.root.find("joint")
     assert joint.get("name") == "left_joint"
     assert joint.find("origin").get("xyz").split()[2] == "0.5"
 
 
-def test_a_package_next_to_the_robots_is_found_without_being_told(workspace: Path) -> None:
+def test_a_package_next_to_the_robots_is_found_without_being_told(workspace):
     (workspace / "src" / "vendor" / "arm_parts").rename(workspace / "src" / "arm_parts")
     assert read_source(file_of(workspace)).root.find("joint").get("name") == "joint"
 
 
-def test_a_missing_package_is_named_with_places_and_remedy(tmp_path: Path, workspace: Path) -> None:
+def test_a_missing_package_is_named_with_places_and_remedy(tmp_path, workspace):
     (workspace / "src" / "vendor").rename(tmp_path / "elsewhere")
     with pytest.raises(InvalidDescription) as refused:
         read_source(file_of(workspace))
@@ -476,7 +464,7 @@ def test_a_missing_package_is_named_with_places_and_remedy(tmp_path: Path, works
         assert words in str(refused.value)
 
 
-def test_macros_of_missing_equipment_that_is_not_used_are_left_out(workspace: Path) -> None:
+def test_macros_of_missing_equipment_that_is_not_used_are_left_out(workspace):
     include = '<xacro:include filename="$(find camera)/c.xacro"/>'
     file_of(workspace).write_text(TOP.replace("<xacro:arg", f"{include}<xacro:arg", 1))
     notes = Notes()
@@ -486,7 +474,7 @@ def test_macros_of_missing_equipment_that_is_not_used_are_left_out(workspace: Pa
     assert "camera" in next(iter(notes)).text
 
 
-def test_undefined_arguments_are_listed_with_what_the_file_says(workspace: Path) -> None:
+def test_undefined_arguments_are_listed_with_what_the_file_says(workspace):
     file = file_of(workspace)
     file.write_text(TOP.replace('"$(arg prefix)"', '"$(arg prefix)$(arg side)"'))
     with pytest.raises(InvalidDescription) as refused:
@@ -505,7 +493,7 @@ def test_undefined_arguments_are_listed_with_what_the_file_says(workspace: Path)
     )
 
 
-def test_arguments_are_refused_where_there_is_no_xacro(tmp_path: Path) -> None:
+def test_arguments_are_refused_where_there_is_no_xacro(tmp_path):
     file = tmp_path / "r.urdf"
     file.write_text('<robot name="r"><link name="a"/></robot>')
     with pytest.raises(InvalidDescription):
@@ -513,12 +501,12 @@ def test_arguments_are_refused_where_there_is_no_xacro(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("word", ["name=ur", ":=ur", "a-b:=1", "name"])
-def test_words_that_are_no_arguments_are_refused(word: str) -> None:
+def test_words_that_are_no_arguments_are_refused(word):
     with pytest.raises(InvalidDescription):
         parse_arguments([word])
 
 
-def test_a_robot_named_with_its_arguments_is_split() -> None:
+def test_a_robot_named_with_its_arguments_is_split():
     assert split_arguments("my robot.urdf") == ("my robot.urdf", {})
     assert split_arguments("'my ur.xacro' name:=ur limit:='a b'") == (
         "my ur.xacro",
@@ -528,7 +516,7 @@ def test_a_robot_named_with_its_arguments_is_split() -> None:
         split_arguments("r.xacro a:=1 a:=2")
 
 
-def test_an_endless_file_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_file_ends(tmp_path, monkeypatch):
     monkeypatch.setattr("motion_nodes.extras.robot_setup.xacro_expansion._TIMEOUT", 2.0)
     file = tmp_path / "r.urdf.xacro"
     file.write_text(
@@ -539,7 +527,7 @@ def test_an_endless_file_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         read_source(file)
 
 
-def test_files_are_found_whatever_case_and_slashes_they_are_named_with(tmp_path: Path) -> None:
+def test_files_are_found_whatever_case_and_slashes_they_are_named_with(tmp_path):
     (tmp_path / "meshes").mkdir()
     (tmp_path / "meshes" / "Arm.STL").touch()
     search = PackageSearch(tmp_path)
@@ -548,7 +536,7 @@ def test_files_are_found_whatever_case_and_slashes_they_are_named_with(tmp_path:
         search.find("meshes/leg.stl")
 
 
-def test_a_file_of_macros_only_names_them(tmp_path: Path) -> None:
+def test_a_file_of_macros_only_names_them(tmp_path):
     file = tmp_path / "base.urdf.xacro"
     file.write_text(
         f'<robot {XMLNS}><xacro:macro name="my_base" params="x"><link name="a"/>'

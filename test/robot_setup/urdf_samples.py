@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small robots as URDF text, for tests of robot setup."""
 
-from __future__ import annotations
-
 INERTIAL = (
     '<inertial><origin xyz="0 0 0.1"/><mass value="2.0"/>'
     '<inertia ixx="0.02" ixy="0" ixz="0" iyy="0.02" iyz="0" izz="0.01"/></inertial>'

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A node under test that records its calls, and fixtures that make and serve it."""
 
-from __future__ import annotations
-
 import dataclasses
 import threading
 from collections.abc import Callable, Iterator

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Messages and settings of bases: competing senders, odometry rates, ranges."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import random

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Goal and path constraints of planning requests, of joints and poses."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from types import MappingProxyType
@@ -56,12 +54,12 @@ class Tree:
 
 
 @pytest.fixture
-def context() -> GoalContext:
+def context():
     return GoalContext(FRANKA, ARM, FRANKA.home.copy(), RobotFrames(KINEMATICS, Tree(), ""))
 
 
 @pytest.fixture
-def holding(context: GoalContext) -> GoalContext:
+def holding(context):
     """The same with a cup in the hand, 0.1 m ahead and turned; its handle is 0.2 m to its left."""
     X_LO = from_xyz_rpy((0.0, 0.0, 0.1), (0.3, 0.0, 1.2))
     handle = Subframe("handle", from_xyz_rpy((0.0, 0.2, 0.0), (0.0, 0.4, 0.0)))

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Images, depth images and clouds in all layouts that cameras use."""
 
-from __future__ import annotations
-
 import array
 
 import numpy as np

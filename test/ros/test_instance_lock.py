@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One node per name and machine; log folders; running robots; unmapped code."""
 
-from __future__ import annotations
-
 import errno
 import os
 import subprocess
@@ -15,7 +13,7 @@ import pytest
 from moveit_msgs.action import MoveGroup
 from nav2_msgs.action import NavigateToPose
 from rclpy.action import ActionClient, ActionServer
-from ros_client import LATCHED, RosClient
+from ros_client import LATCHED
 from std_msgs.msg import String
 
 from motion_nodes.errors import MotionError
@@ -171,7 +169,7 @@ def test_a_folder_that_cannot_be_written_means_no_log_files(monkeypatch, capsys,
     assert folder in capsys.readouterr().err
 
 
-def test_servers_are_named_by_their_robots(module_client: RosClient) -> None:
+def test_servers_are_named_by_their_robots(module_client):
     node = module_client.node
     assert "no robot" in running_robots(node, 0.1)
     client = ActionClient(node, NavigateToPose, "/navigate_to_pose")

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands of joints: forward topics, and messages that name mimic joints."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -114,13 +112,13 @@ def state(**joints: float) -> RobotState:
     return made
 
 
-def test_a_trajectory_without_mimic_joints_is_the_same_object() -> None:
+def test_a_trajectory_without_mimic_joints_is_the_same_object():
     message = trajectory([LEFT], [0.0], [0.01])
     assert leader_trajectory(message, TREE) is message
 
 
 @pytest.mark.parametrize("names", [[LEFT, RIGHT], [RIGHT, LEFT]])
-def test_a_trajectory_of_both_fingers_moves_the_leader(names: list[str]) -> None:
+def test_a_trajectory_of_both_fingers_moves_the_leader(names):
     message = trajectory(names, [0.0, 0.0], [0.01, 0.01], velocities=[0.1, 0.1], effort=[1.0, 2.0])
     found = leader_trajectory(message, TREE)
     assert list(found.joint_names) == [LEFT]
@@ -143,17 +141,17 @@ def test_a_trajectory_of_both_fingers_moves_the_leader(names: list[str]) -> None
         (trajectory([LEFT, RIGHT], [0.0, math.inf]), "inf"),
     ],
 )
-def test_a_trajectory_that_disagrees_is_refused(message: JointTrajectory, words: str) -> None:
+def test_a_trajectory_that_disagrees_is_refused(message, words):
     with pytest.raises(InvalidCommand, match=words):
         leader_trajectory(message, TREE)
 
 
-def test_a_value_that_is_not_a_number_reaches_the_checks_of_the_leader() -> None:
+def test_a_value_that_is_not_a_number_reaches_the_checks_of_the_leader():
     found = leader_trajectory(trajectory([LEFT, RIGHT], [0.0, math.nan]), TREE)
     assert math.isnan(found.points[0].positions[0])
 
 
-def test_constraints_of_both_fingers_are_one_goal() -> None:
+def test_constraints_of_both_fingers_are_one_goal():
     found = leader_constraints([constraint(LEFT, 0.01), constraint(RIGHT, 0.01)], TREE)
     assert {c.joint_name for c in found} == {LEFT}
     # Rounding apart: the narrow intervals need not overlap.
@@ -165,14 +163,14 @@ def test_constraints_of_both_fingers_are_one_goal() -> None:
 
 
 @pytest.mark.parametrize("first", [LEFT, RIGHT])
-def test_constraints_that_disagree_name_both_values(first: str) -> None:
+def test_constraints_that_disagree_name_both_values(first):
     other = RIGHT if first == LEFT else LEFT
     given = Constraints(joint_constraints=[constraint(first, 0.01), constraint(other, 0.02)])
     with pytest.raises(RequestRejected, match=r"0\.0[12].*0\.0[12]"):
         of_leaders(given.joint_constraints, ROBOT)
 
 
-def test_states_may_name_all_joints() -> None:
+def test_states_may_name_all_joints():
     assert joint_values(state(**{LEFT: 0.01, RIGHT: 0.01}), ROBOT, "it") == {LEFT: 0.01}
     assert joint_values(state(**{RIGHT: 0.01}), ROBOT, "it") == {LEFT: 0.01}
     assert joint_values(state(joint1=0.3, wheel=1.0), ROBOT, "it") == {"joint1": 0.3}
@@ -193,7 +191,7 @@ def test_states_may_repeat_a_joint_but_not_contradict_themselves() -> None:
         joint_values(given, ROBOT, "it")
 
 
-def test_streams_may_name_all_joints() -> None:
+def test_streams_may_name_all_joints():
     channels = JointChannels(ROBOT.joint_names, ROBOT.name, TREE)
     k = ROBOT.joint_names.index(LEFT)
     message = JointState(name=[RIGHT, LEFT], position=[0.01, 0.01], velocity=[0.2, math.nan])
@@ -206,7 +204,7 @@ def test_streams_may_name_all_joints() -> None:
         channels.read(JointState(name=[RIGHT, "no_joint"], position=[0.02, 0.01]))
 
 
-def test_tolerances_of_a_mimic_joint_are_those_of_its_leader() -> None:
+def test_tolerances_of_a_mimic_joint_are_those_of_its_leader():
     own = ToleranceRequest(LEFT, 0.01, 0.0)
     assert leader_tolerances([own, ToleranceRequest(RIGHT, 0.5, 0.0)], TREE) == [own]
     alone = leader_tolerances([ToleranceRequest(RIGHT, 0.5, -1.0)], TREE)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Serialized joint states equal the messages of rclpy, in both directions."""
 
-from __future__ import annotations
-
 import math
 import struct
 from types import SimpleNamespace
@@ -105,7 +103,7 @@ def test_what_was_not_written_is_no_command():
 
 
 @pytest.fixture
-def feed() -> Feed:
+def feed():
     return Feed()
 
 

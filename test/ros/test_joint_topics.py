@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """JointState messages to and from arrays, with joints in any order and other joints."""
 
-from __future__ import annotations
-
 import math
 import random
 
@@ -54,12 +52,12 @@ class Feed:
 
 
 @pytest.fixture
-def feed() -> Feed:
+def feed():
     return Feed()
 
 
 @pytest.fixture
-def reader(feed) -> JointStateReader:
+def reader(feed):
     return JointStateReader(feed, JOINTS)
 
 
@@ -284,7 +282,7 @@ def test_positions_are_needed_unless_said_otherwise(feed, reader):
 
 
 @pytest.fixture
-def careful(feed) -> JointStateReader:
+def careful(feed):
     """A reader that checks steps by velocity limits."""
     limits = np.array([2.0, 2.0, np.inf])
     return JointStateReader(feed, JOINTS, plausibility=StatePlausibility(limits))

@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The executor that keeps its wait set: all kinds of entities, which come and go while it spins."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator
 
 import pytest
 import rclpy
@@ -27,14 +24,14 @@ DEEP = 1000
 
 
 @pytest.fixture
-def node(ros) -> Iterator[Node]:
+def node(ros):
     node = Node("lean_test", use_global_arguments=False)
     yield node
     node.destroy_node()
 
 
 @pytest.fixture
-def executor(node) -> Iterator[LeanExecutor]:
+def executor(node):
     """An executor that spins in a thread."""
     executor = LeanExecutor()
     executor.add_node(node)
@@ -47,7 +44,7 @@ def executor(node) -> Iterator[LeanExecutor]:
 
 
 @pytest.fixture
-def collections(monkeypatch) -> list[None]:
+def collections(monkeypatch):
     """An entry for each collection of the entities."""
     counted: list[None] = []
 
@@ -256,7 +253,7 @@ def test_a_node_that_is_removed_is_not_served(node):
 
 
 @pytest.mark.parametrize("make", [LeanExecutor, SingleThreadedExecutor])
-def test_incompatible_quality_of_service_is_reported(node, make: Callable, capfd):
+def test_incompatible_quality_of_service_is_reported(node, make, capfd):
     executor = make()
     executor.add_node(node)
     spinner = threading.Thread(target=executor.spin, daemon=True)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bounds of every floating-point field of every message type that the suite reads."""
 
-from __future__ import annotations
-
 import importlib
 import math
 from collections.abc import Callable, Iterator

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clients of actions that move a robot: a goal that is stopped, or lost, is canceled."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 from typing import Any
@@ -72,7 +70,7 @@ class ActionServer:
 
 
 @pytest.fixture
-def server(monkeypatch) -> ActionServer:
+def server(monkeypatch):
     found = ActionServer()
     for module in (motion_clients, motion_clients):
         monkeypatch.setattr(module, "action_client", lambda *_: found)
@@ -80,7 +78,7 @@ def server(monkeypatch) -> ActionServer:
 
 
 @pytest.fixture
-def clock(monkeypatch) -> SimpleNamespace:
+def clock(monkeypatch):
     """The time of the trajectory client, which the test advances."""
     found = SimpleNamespace(now=0.0)
     monkeypatch.setattr(motion_clients, "time", SimpleNamespace(monotonic=lambda: found.now))

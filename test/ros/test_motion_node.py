@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The node base: lifecycle, parameters in the loop, crashes, and concurrent threads."""
 
-from __future__ import annotations
-
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +12,6 @@ from rcl_interfaces.msg import ParameterValue
 from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import Parameter
 from ros.probe import Probe, active, make, served
-from ros_client import RosClient
 from rosgraph_msgs.msg import Clock
 from std_msgs.msg import Int64
 from std_srvs.srv import Trigger
@@ -289,7 +286,7 @@ def test_autostart(served):
     assert [thread for _, thread in node.calls] == ["executor", "executor"]
 
 
-def test_without_autostart_a_client_leads(served, client: RosClient):
+def test_without_autostart_a_client_leads(served, client):
     node = served("autostart:=false")
     assert client.state("/probe") == "unconfigured"
     assert node.happened() == []

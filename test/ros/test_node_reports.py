@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reports of a node: diagnostics and warnings; parameters restored after faults."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -63,7 +60,7 @@ def test_a_report_that_fails_does_not_end_the_node(served, client, capfd):
 
 
 @pytest.fixture
-def stranger() -> Iterator[rclpy.node.Node]:
+def stranger():
     """A node of another context: one context has one type per topic."""
     context = rclpy.Context()
     rclpy.init(args=[], context=context)

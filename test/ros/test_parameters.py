@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parameters: declared with descriptors, checked and replaced as a whole."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import pytest
 from raised_errors import about
@@ -38,7 +36,7 @@ def ordered(params: Sample) -> str | None:
 
 
 @pytest.fixture
-def make_node(ros) -> Iterator:
+def make_node(ros):
     nodes: list[Node] = []
 
     def make(*overrides: str) -> Node:

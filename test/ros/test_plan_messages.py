@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Orientation tolerances, and messages of plans: codes, trajectories, request fields."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

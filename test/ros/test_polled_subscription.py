@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Subscriptions polled by a loop, without an executor."""
 
-from __future__ import annotations
-
 import threading
 import time
-from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
@@ -26,7 +23,7 @@ from motion_nodes.ros.concurrency.polled_subscription import (
 
 
 @pytest.fixture
-def node(ros) -> Iterator[Node]:
+def node(ros):
     node = Node("polled_test", use_global_arguments=False)
     yield node
     node.destroy_node()

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ends of processes: signals in every state, hangs, watchdog."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -12,8 +10,7 @@ from pathlib import Path
 
 import pytest
 from patience import ATTEMPTS, wait_until
-from ros_client import RosClient
-from ros_processes import Suite, SuiteProcess
+from ros_processes import SuiteProcess
 
 from motion_nodes.bringup.node_specs import ALONE
 from motion_nodes.errors import InvalidConfig
@@ -38,7 +35,7 @@ def ended_well(process: SuiteProcess) -> None:
 
 @pytest.mark.parametrize("number", NUMBERS)
 @pytest.mark.parametrize("executable", ["mujoco_sim", "articulation_controller"])
-def test_while_importing(suite: Suite, executable, number):
+def test_while_importing(suite, executable, number):
     robot = {"robots": ["franka"]} if executable == "mujoco_sim" else {"robot": "franka"}
     for _ in range(ATTEMPTS):
         looks = [time.monotonic()]
@@ -61,7 +58,7 @@ def test_while_importing(suite: Suite, executable, number):
 
 @pytest.mark.long
 @pytest.mark.parametrize("number", NUMBERS)
-def test_while_configuring(suite: Suite, client: RosClient, tmp_path, number):
+def test_while_configuring(suite, client, tmp_path, number):
     """Without cached kernels, configuring takes long enough for the signal to arrive in it."""
     cold = {"MOTION_NODES_CACHE_DIR": str(tmp_path / "cache")}
     process = suite.node("robot_state", robot="franka", variables=cold)
@@ -75,7 +72,7 @@ def test_while_configuring(suite: Suite, client: RosClient, tmp_path, number):
 @pytest.mark.long
 @pytest.mark.parametrize("number", NUMBERS)
 @pytest.mark.parametrize("state", ["unconfigured", "inactive", "active", "finalized"])
-def test_in_each_state(suite: Suite, client: RosClient, state, number):
+def test_in_each_state(suite, client, state, number):
     process = suite.node("differential_base", robot="jetbot", autostart=state == "active")
     if state == "active":
         process.wait_for("configured in")
@@ -90,7 +87,7 @@ def test_in_each_state(suite: Suite, client: RosClient, state, number):
 
 
 @pytest.mark.parametrize("second", NUMBERS)
-def test_a_second_signal_while_shutting_down(suite: Suite, second):
+def test_a_second_signal_while_shutting_down(suite, second):
     process = suite.node("mujoco_sim", robots=["jetbot"])
     process.wait_for("configured in")
     process.send(signal.SIGINT)
@@ -100,7 +97,7 @@ def test_a_second_signal_while_shutting_down(suite: Suite, second):
 
 
 @pytest.mark.long
-def test_the_end_of_the_terminal_is_ignored_where_it_was_asked_for(suite: Suite):
+def test_the_end_of_the_terminal_is_ignored_where_it_was_asked_for(suite):
     python = [sys.executable, "-m", "motion_nodes.nodes", "mujoco_sim"]
     process = suite.run(["nohup", *python, "--ros-args", "-p", 'robots:=["jetbot"]'])
     process.wait_for("configured in")
@@ -111,7 +108,7 @@ def test_the_end_of_the_terminal_is_ignored_where_it_was_asked_for(suite: Suite)
     ended_well(process)
 
 
-def test_a_container_leaves_as_a_whole(suite: Suite, client: RosClient):
+def test_a_container_leaves_as_a_whole(suite, client):
     process = suite.bring_up("franka", "b:=jetbot", without=ALONE, backend="mock")["container"]
     client.wait(lambda: process.output.count("configured in") >= 4, "four nodes")
     process.send(signal.SIGTERM)
@@ -157,7 +154,7 @@ def started(case: str, seconds: str) -> subprocess.Popen[str]:
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.timeout(120)
-def test_a_process_that_hangs_ends_and_shows_where(case: str) -> None:
+def test_a_process_that_hangs_ends_and_shows_where(case):
     process = started(case, "1.5")
     out, err = process.communicate()
     assert out == "hangs\n"
@@ -166,7 +163,7 @@ def test_a_process_that_hangs_ends_and_shows_where(case: str) -> None:
 
 
 @pytest.mark.timeout(120)
-def test_one_that_works_lives_on_and_stops_as_usual() -> None:
+def test_one_that_works_lives_on_and_stops_as_usual():
     process = started("nowhere", "1.5")
     assert process.stdout is not None
     assert [process.stdout.readline() for _ in range(2)] == ["hangs\n", "alive\n"]
@@ -176,14 +173,14 @@ def test_one_that_works_lives_on_and_stops_as_usual() -> None:
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "nan", "soon"])
-def test_no_time_is_told(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+def test_no_time_is_told(monkeypatch, text):
     monkeypatch.setenv(VARIABLE, text)
     with pytest.raises(InvalidConfig, match=VARIABLE):
         watchdog_time()
 
 
 @pytest.mark.timeout(120)
-def test_no_time_ends_the_start_with_one_line() -> None:
+def test_no_time_ends_the_start_with_one_line():
     process = started("nowhere", "soon")
     _, err = process.communicate()
     assert process.returncode == 1
@@ -210,7 +207,7 @@ run.run_node(Stuck)
 
 
 @pytest.mark.timeout(120)
-def test_it_ends_and_shows_where_it_was() -> None:
+def test_it_ends_and_shows_where_it_was():
     process = subprocess.Popen(
         [sys.executable, "-c", STUCK], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         cwd=Path(__file__).parents[1], env=dict(os.environ),

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loops, their queues of jobs, and periodic threads."""
 
-from __future__ import annotations
-
 import gc
 import threading
 import time

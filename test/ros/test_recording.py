@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """motion record: messages in files, numbers by field name, data sets of LeRobot."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import importlib

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Time steps, jumps and stalls; time stamps of commands."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest
@@ -57,12 +55,12 @@ class World:
 
 
 @pytest.fixture
-def wall_world(monkeypatch) -> World:
+def wall_world(monkeypatch):
     return World(monkeypatch, simulated=False)
 
 
 @pytest.fixture
-def sim_world(monkeypatch) -> World:
+def sim_world(monkeypatch):
     return World(monkeypatch, simulated=True)
 
 

@@ -69,12 +69,12 @@ class Owner:
 
 
 @pytest.fixture
-def owner() -> Owner:
+def owner():
     return Owner()
 
 
 @pytest.fixture
-def clock(monkeypatch) -> SimpleNamespace:
+def clock(monkeypatch):
     """The time of the follower, which the test advances."""
     found = SimpleNamespace(now=100.0)
     monkeypatch.setattr(scene_follower, "time", SimpleNamespace(monotonic=lambda: found.now))
@@ -82,7 +82,7 @@ def clock(monkeypatch) -> SimpleNamespace:
 
 
 @pytest.fixture
-def follower(owner, clock, monkeypatch) -> SceneFollower:
+def follower(owner, clock, monkeypatch):
     monkeypatch.setattr(scene_follower, "PolledSubscription", lambda *_: owner)
     return SceneFollower(owner, FRANKA, KINEMATICS, RobotFrames(KINEMATICS, None, ""))
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scene messages to and from scenes: shapes, operations, frames, scenery, faults."""
 
-from __future__ import annotations
-
 import copy
 import math
 

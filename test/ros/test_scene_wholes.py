@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Round trips of full scenes, diffs and matrices as messages; and invalid messages."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Services outside the executor, calls from coroutines, action servers, late responses."""
 
-from __future__ import annotations
-
 import threading
 import time
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -218,13 +215,11 @@ class Waiting(MotionNode[NodeParams]):
 
 
 @pytest.fixture
-def node(ros: Any) -> Iterator[Waiting]:
+def node(ros):
     yield from spun(Waiting(), SingleThreadedExecutor())
 
 
-def test_goals_beyond_the_bound_are_aborted_with_the_reason(
-    node: Waiting, client: RosClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_goals_beyond_the_bound_are_aborted_with_the_reason(node, client, monkeypatch):
     monkeypatch.setattr(action_servers, "MOST_GOALS", MOST)
     profiles = {"goal_service_qos_profile": MANY, "result_service_qos_profile": MANY}
     action = ActionClient(client.node, ComputePathToPose, "waiting/plan", **profiles)
@@ -287,20 +282,18 @@ class CountingExecutor(SingleThreadedExecutor):
 
 
 @pytest.fixture
-def executor(ros: Any) -> Iterator[CountingExecutor]:
+def executor(ros):
     made = CountingExecutor()
     yield made
     made.shutdown()
 
 
 @pytest.fixture
-def node_of_action_clock(executor: CountingExecutor) -> Iterator[Gripping]:
+def node_of_action_clock(executor):
     yield from spun(Gripping(), executor)
 
 
-def test_the_clock_wakes_nobody_and_goals_are_stamped_by_it(
-    node_of_action_clock: Gripping, executor: CountingExecutor, client: RosClient
-) -> None:
+def test_the_clock_wakes_nobody_and_goals_are_stamped_by_it(node_of_action_clock, executor, client):
     clock = client.publisher(Clock, "/clock", qos.STATES)
     action = ActionClient(client.node, GripperCommand, "gripping/grip")
     client.wait(action.server_is_ready, "the action server")

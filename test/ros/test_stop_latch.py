@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stops and brakes in the cycle of a loop, from other threads."""
 
-from __future__ import annotations
-
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -33,7 +31,7 @@ class StoppableProbe(Probe):
 
 
 @pytest.fixture
-def node(ros: Any) -> Iterator[StoppableProbe]:
+def node(ros):
     made = StoppableProbe()
     yield made
     made.destroy_node()

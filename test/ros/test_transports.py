@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Transports of the middleware, its security, and overridden quality of service."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess

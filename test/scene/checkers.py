@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checkers and configurations for the tests of collision checks."""
 
-from __future__ import annotations
-
 import numpy as np
 from scene.numpy_checker import NumpyChecker
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Problems of MotionBenchMaker for the Franka Panda, in the format of vamp."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The oracle of collision checks: the same checks in plain NumPy."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

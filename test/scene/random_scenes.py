@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random solids and worlds for tests, and the same solids for coal."""
 
-from __future__ import annotations
-
 import functools
 
 import coal

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A robot that slides in a plane, with any collision geometry."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

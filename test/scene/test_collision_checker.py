@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The collision checker: generated code against plain NumPy and coal."""
 
-from __future__ import annotations
-
 import ctypes
 import itertools
 import json
@@ -21,7 +19,6 @@ from scene.random_scenes import KINDS, coal_collides, coal_distance, random_pose
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import from_xyz_rpy
-from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.tree import Sphere
 from motion_nodes.core.scene.allowed_collisions import AllowedCollisions
 from motion_nodes.core.scene.checker import CollisionChecker
@@ -42,7 +39,7 @@ PROBLEMS = Path(__file__).with_name("motion_bench_maker.json")
 
 
 @pytest.fixture(scope="module")
-def franka() -> Robot:
+def franka():
     return load_robot("franka")
 
 
@@ -60,7 +57,7 @@ def assert_same_verdicts(fast: CollisionChecker, slow: CollisionChecker, Q: Arra
 @pytest.mark.parametrize(
     "name", ["franka", "ur10e", "jetbot", "kaya", "nova_carter", "leatherback"]
 )
-def test_generated_code_agrees_with_plain_numpy(name: str) -> None:
+def test_generated_code_agrees_with_plain_numpy(name):
     robot = load_robot(name)
     fast, slow = pair(robot, None)
     assert fast.kernel().memory != 0
@@ -73,7 +70,7 @@ def test_generated_code_agrees_with_plain_numpy(name: str) -> None:
         assert_same_verdicts(fast, slow, configurations(fast, 16, seed))
 
 
-def test_every_kind_of_shape_is_met_and_missed(franka: Robot) -> None:
+def test_every_kind_of_shape_is_met_and_missed(franka):
     fast, slow = pair(franka)
     for index, kind in enumerate(KINDS):
         scene = random_scene(np.random.default_rng(index), 5, (kind,), size=0.035, high=0.7)
@@ -83,7 +80,7 @@ def test_every_kind_of_shape_is_met_and_missed(franka: Robot) -> None:
         assert 0 < free < 60, kind
 
 
-def test_distances_of_spheres_are_those_of_coal(franka: Robot) -> None:
+def test_distances_of_spheres_are_those_of_coal(franka):
     _, slow = pair(franka)
     scene = random_scene(np.random.default_rng(3), 7, size=0.05)
     slow.set_scene(scene)
@@ -101,7 +98,7 @@ def test_distances_of_spheres_are_those_of_coal(franka: Robot) -> None:
 
 
 @pytest.mark.parametrize("name", ["franka", "ur10e", "covered_franka"])
-def test_nothing_that_touches_the_geometry_is_called_free(name: str, franka: Robot) -> None:
+def test_nothing_that_touches_the_geometry_is_called_free(name, franka):
     """The shapes of the URDF against the world by coal: no misses, no false alarms.
 
     Spheres that cover the shapes of a link without spheres of its own miss nothing either.
@@ -134,7 +131,7 @@ def test_nothing_that_touches_the_geometry_is_called_free(name: str, franka: Rob
     assert (misses, cautious, missed_by_spheres) == (0, 0, 0)
 
 
-def test_generated_distances_are_the_plain_ones(franka: Robot) -> None:
+def test_generated_distances_are_the_plain_ones(franka):
     """Distance, direction and name of the nearest object of each sphere, also of carried bodies."""
     kinds = (*(kind for kind in KINDS if kind != "mesh"), "ground")
     tool = AttachedBody(
@@ -160,7 +157,7 @@ def test_generated_distances_are_the_plain_ones(franka: Robot) -> None:
         assert len(fast.sphere_bodies) == len(found.distance)
 
 
-def test_generated_distances_to_a_mesh_have_the_right_sign(franka: Robot) -> None:
+def test_generated_distances_to_a_mesh_have_the_right_sign(franka):
     scene = random_scene(np.random.default_rng(5), 9, ("mesh",), size=0.2, low=0.35, high=0.6)
     cell = FILLING * 0.4
     fast, slow = pair(franka, scene=scene)
@@ -176,7 +173,7 @@ def test_generated_distances_to_a_mesh_have_the_right_sign(franka: Robot) -> Non
     assert depths > 0
 
 
-def test_problems_of_motion_bench_maker(franka: Robot) -> None:
+def test_problems_of_motion_bench_maker(franka):
     """Starts and goals of published problems are free if and only if the problem is valid.
 
     The reference model has its fingers at 65 mm, so the verdicts are for fingers there.
@@ -195,7 +192,7 @@ def test_problems_of_motion_bench_maker(franka: Robot) -> None:
             assert free == problem["valid"]
 
 
-def test_one_by_one_is_as_many_at_once(franka: Robot) -> None:
+def test_one_by_one_is_as_many_at_once(franka):
     checker = CollisionChecker(franka, "arm", scene=random_scene(np.random.default_rng(5), 10))
     Q = configurations(checker, 37, 5)
     together = checker.are_free(Q)
@@ -206,7 +203,7 @@ def test_one_by_one_is_as_many_at_once(franka: Robot) -> None:
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e300])
-def test_no_number_is_not_free(franka: Robot, value: float) -> None:
+def test_no_number_is_not_free(franka, value):
     for checker in pair(franka):
         q = franka.home[:7].copy()
         assert checker.is_free(q)
@@ -222,7 +219,7 @@ def test_no_number_is_not_free(franka: Robot, value: float) -> None:
         assert checker.problems(Q[3])
 
 
-def test_whole_turns_change_nothing(franka: Robot) -> None:
+def test_whole_turns_change_nothing(franka):
     checker = CollisionChecker(franka, "arm", scene=random_scene(np.random.default_rng(6), 12))
     Q = configurations(checker, 60, 6)
     np.testing.assert_array_equal(
@@ -230,7 +227,7 @@ def test_whole_turns_change_nothing(franka: Robot) -> None:
     )
 
 
-def test_wrong_input_is_told(franka: Robot) -> None:
+def test_wrong_input_is_told(franka):
     checker = CollisionChecker(franka, "arm")
     with pytest.raises(InvalidCommand):
         checker.is_free(np.zeros(6))
@@ -256,7 +253,7 @@ def test_wrong_input_is_told(franka: Robot) -> None:
     assert checker.is_free(franka.home[:7])
 
 
-def test_edges_include_their_end_and_not_their_start(franka: Robot) -> None:
+def test_edges_include_their_end_and_not_their_start(franka):
     inside = franka.home[:7]
     tip = Kinematics(franka.tree).pose(franka.home, "panda_hand_tcp")[:3, 3]
     ball = Scene({"ball": world_object("ball", Sphere(0.03), from_xyz_rpy(tip))})
@@ -274,7 +271,7 @@ def test_edges_include_their_end_and_not_their_start(franka: Robot) -> None:
         assert not checker.edge_free(2.0 * inside - away, away)  # through the ball
 
 
-def test_edges_agree_with_their_configurations(franka: Robot) -> None:
+def test_edges_agree_with_their_configurations(franka):
     fast, slow = pair(franka, scene=random_scene(np.random.default_rng(8), 7, size=0.04))
     Q = configurations(fast, 160, 8)
     verdicts = []
@@ -297,7 +294,7 @@ def test_edges_agree_with_their_configurations(franka: Robot) -> None:
         assert fast.line_free(line) == all(each)
 
 
-def test_an_edge_too_long_to_check_is_not_free(franka: Robot) -> None:
+def test_an_edge_too_long_to_check_is_not_free(franka):
     for checker in pair(franka):
         far = franka.home[:7] + 1e9
         assert not checker.edge_free(franka.home[:7], far)
@@ -308,7 +305,7 @@ def call_state(kernel: KernelChecker, q: Array) -> int:
     return int(function(np.ascontiguousarray(q).ctypes.data, kernel.memory))
 
 
-def test_kernels_answer_for_the_world_they_were_made_in(franka: Robot) -> None:
+def test_kernels_answer_for_the_world_they_were_made_in(franka):
     q = np.ascontiguousarray(franka.home[:7])
     hand = Kinematics(franka.tree).pose(franka.home, "panda_hand")[:3, 3]
     ball = Scene({"ball": world_object("ball", Sphere(0.05), from_xyz_rpy(hand))})
@@ -328,7 +325,7 @@ def test_kernels_answer_for_the_world_they_were_made_in(franka: Robot) -> None:
     assert edge(turned.ctypes.data, q.ctypes.data, after.memory) == 0
 
 
-def test_kept_tables_are_those_of_their_world_and_margin(franka: Robot) -> None:
+def test_kept_tables_are_those_of_their_world_and_margin(franka):
     """As for requests in turn: with a margin and without, in changing scenes."""
     scenes = [Scene({"ball": world_object("ball", Sphere(0.1), from_xyz_rpy((x, 0.2, 0.5)))})
               for x in (0.3, 0.5)]  # fmt: skip
@@ -347,7 +344,7 @@ def test_kept_tables_are_those_of_their_world_and_margin(franka: Robot) -> None:
             np.testing.assert_array_equal(found, wanted)
 
 
-def test_threads_agree(franka: Robot) -> None:
+def test_threads_agree(franka):
     checker = CollisionChecker(franka, "arm", scene=random_scene(np.random.default_rng(12), 10))
     Q = configurations(checker, 2000, 12)
     expected = checker.are_free(Q)
@@ -366,7 +363,7 @@ def test_threads_agree(franka: Robot) -> None:
         np.testing.assert_array_equal(verdicts, expected)
 
 
-def test_resolution_may_be_a_travel_or_a_step_for_each_joint(franka: Robot) -> None:
+def test_resolution_may_be_a_travel_or_a_step_for_each_joint(franka):
     by_default = CollisionChecker(franka, "arm")
     kinematics = Kinematics(franka.tree)
     # No sphere moves farther than 2 cm when one joint makes its step.

@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rules of the collision checker: clearance, exceptions, carried bodies; and its reasons."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +13,6 @@ from scene.slider_robot import sliding_robot
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.loader import available_robots, load_robot
 from motion_nodes.core.robot.poses import from_xyz_rpy
-from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.tree import Box, Cylinder, Sphere
 from motion_nodes.core.scene.allowed_collisions import AllowedCollisions, touch_links
 from motion_nodes.core.scene.checker import CollisionChecker
@@ -29,11 +25,11 @@ from motion_nodes.errors import InvalidCommand, UnknownFrame
 
 
 @pytest.fixture(scope="module")
-def franka() -> Robot:
+def franka():
     return load_robot("franka")
 
 
-def test_clearance_is_that_from_the_world_not_from_itself(franka: Robot) -> None:
+def test_clearance_is_that_from_the_world_not_from_itself(franka):
     q = franka.home[:7]
     tip = Kinematics(franka.tree).pose(franka.home, "panda_hand_tcp")[:3, 3]
     ball = world_object("ball", Sphere(0.03), from_xyz_rpy(tip + np.array([0.12, 0.0, 0.0])))
@@ -60,7 +56,7 @@ def test_clearance_is_that_from_the_world_not_from_itself(franka: Robot) -> None
         assert not checker.is_free(q)
 
 
-def test_disabled_allowed_and_removed_objects_do_not_count(franka: Robot) -> None:
+def test_disabled_allowed_and_removed_objects_do_not_count(franka):
     q = franka.home[:7]
     hand = Kinematics(franka.tree).pose(franka.home, "panda_hand")[:3, 3]
     for checker in pair(franka):
@@ -94,9 +90,7 @@ def test_disabled_allowed_and_removed_objects_do_not_count(franka: Robot) -> Non
         assert free()
 
 
-def test_links_that_the_robot_ignores_or_that_are_neighbours_are_not_checked(
-    franka: Robot,
-) -> None:
+def test_links_that_the_robot_ignores_or_that_are_neighbours_are_not_checked(franka):
     checker = CollisionChecker(franka, "arm")
     told = {frozenset(checker.bodies[k].name for k in pair) for pair in checker.pairs}
     assert frozenset(("panda_link0", "panda_link5")) in told
@@ -109,7 +103,7 @@ def test_links_that_the_robot_ignores_or_that_are_neighbours_are_not_checked(
         assert frozenset((a, b)) not in told
 
 
-def test_what_is_carried_collides_until_it_is_put_down(franka: Robot) -> None:
+def test_what_is_carried_collides_until_it_is_put_down(franka):
     q = franka.home[:7]
     X_WL = Kinematics(franka.tree).pose(franka.home, "panda_hand")
     X_WO = X_WL @ from_xyz_rpy((0.0, 0.0, 0.3))
@@ -136,7 +130,7 @@ def test_what_is_carried_collides_until_it_is_put_down(franka: Robot) -> None:
         assert checker.is_free(q)
 
 
-def test_touch_links_may_touch_what_is_carried(franka: Robot) -> None:
+def test_touch_links_may_touch_what_is_carried(franka):
     q = franka.home[:7]
     fingers = ("panda_leftfinger", "panda_rightfinger")
     cube = (Part(Box((0.04, 0.08, 0.04)), np.eye(4)),)
@@ -153,7 +147,7 @@ def test_touch_links_may_touch_what_is_carried(franka: Robot) -> None:
         assert checker.is_free(q)
 
 
-def test_joints_that_are_not_planned_for_stand_where_they_were_set(franka: Robot) -> None:
+def test_joints_that_are_not_planned_for_stand_where_they_were_set(franka):
     q = franka.home[:7]
     finger = Kinematics(franka.tree).pose(franka.home, "panda_leftfinger") @ from_xyz_rpy(
         (0.0, 0.008, 0.044)
@@ -168,7 +162,7 @@ def test_joints_that_are_not_planned_for_stand_where_they_were_set(franka: Robot
         assert not checker.is_free(q)
 
 
-def test_a_moved_base_sees_the_world_from_there(franka: Robot) -> None:
+def test_a_moved_base_sees_the_world_from_there(franka):
     rng = np.random.default_rng(9)
     scene = random_scene(rng, 10)
     X_WB = random_pose(rng, 1.0, 3.0)
@@ -190,7 +184,7 @@ def test_a_moved_base_sees_the_world_from_there(franka: Robot) -> None:
 
 
 @pytest.mark.long
-def test_ten_thousand_objects_are_sorted_out(franka: Robot) -> None:
+def test_ten_thousand_objects_are_sorted_out(franka):
     """The verdict with thousands of far and small objects is that of the few near ones."""
     rng = np.random.default_rng(10)
     near = random_scene(rng, 9, size=0.04)
@@ -211,7 +205,7 @@ def test_ten_thousand_objects_are_sorted_out(franka: Robot) -> None:
             assert free == (gap > 0.0 and alone.is_free(q))
 
 
-def test_the_ground_counts_everywhere(franka: Robot) -> None:
+def test_the_ground_counts_everywhere(franka):
     q = franka.home[:7]
     for checker in pair(franka):
         low = world_object("ground", HalfSpace(), from_xyz_rpy((0.0, 0.0, -0.05)))
@@ -223,7 +217,7 @@ def test_the_ground_counts_everywhere(franka: Robot) -> None:
         assert checker.explain(q)[0].pair[1] == "ground"
 
 
-def test_reasons_come_in_order_and_worst_first(franka: Robot) -> None:
+def test_reasons_come_in_order_and_worst_first(franka):
     checker = CollisionChecker(franka, "arm")
     q = franka.home[:7].copy()
     q[1], q[3] = 2.5, -3.3  # outside their limits, and folded into itself
@@ -245,7 +239,7 @@ def test_reasons_come_in_order_and_worst_first(franka: Robot) -> None:
     assert checker.problems(franka.home[:7] * 0.0 + q, tolerance=1.0)[0].startswith("panda_")
 
 
-def test_limits_of_other_checks_do_not_count(franka: Robot) -> None:
+def test_limits_of_other_checks_do_not_count(franka):
     q = franka.home[:7].copy()
     q[6] = 4.0  # turns the hand beyond its limit
     for checker in pair(franka):
@@ -253,7 +247,7 @@ def test_limits_of_other_checks_do_not_count(franka: Robot) -> None:
         assert checker.problems(q)
 
 
-def test_steps_of_joints_whose_range_is_beyond_half_a_turn_or_metres_away(tmp_path: Path) -> None:
+def test_steps_of_joints_whose_range_is_beyond_half_a_turn_or_metres_away(tmp_path):
     """A rail from 4 to 9 m on a turntable from 4 to 5 rad."""
     limits = '<limit lower="4" upper="{}" velocity="1" effort="1"/>'
     ball = '<collision><geometry><sphere radius="0.1"/></geometry></collision>'
@@ -275,7 +269,7 @@ def test_steps_of_joints_whose_range_is_beyond_half_a_turn_or_metres_away(tmp_pa
     ("solid", "x"),
     [(Sphere(1e300), 0.0), (Box((1.0, 1e8, 1.0)), 0.0), (Sphere(0.1), 1e300)],
 )
-def test_numbers_beyond_what_is_plausible_are_no_objects(solid: Sphere | Box, x: float) -> None:
+def test_numbers_beyond_what_is_plausible_are_no_objects(solid, x):
     with pytest.raises(InvalidCommand):
         world_object("far", solid, from_xyz_rpy((x, 0.0, 0.0)))
     with pytest.raises(InvalidCommand):

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exact collision checks against coal: robots, paths, carried bodies, meshes, reports."""
 
-from __future__ import annotations
-
 import itertools
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -56,7 +54,7 @@ def random_configurations(checker: CollisionChecker, count: int, seed: int = 0) 
 
 
 @pytest.mark.parametrize(("name", "clearance"), [("franka", 0.0), ("ur10e", 0.005)])
-def test_verdicts_are_those_of_coal(name: str, clearance: float) -> None:
+def test_verdicts_are_those_of_coal(name, clearance):
     checker = checker_of(name, 10, 3, clearance)
     oracle, Q = CoalRobot(checker), random_configurations(checker, 150)
     distances = np.array([oracle.distance(q) for q in Q])
@@ -67,7 +65,7 @@ def test_verdicts_are_those_of_coal(name: str, clearance: float) -> None:
     assert (distances < NEAR).sum() > 20
 
 
-def test_copies_share_the_checks_until_they_change() -> None:
+def test_copies_share_the_checks_until_they_change():
     checker = checker_of("franka", 10, 3)
     Q = random_configurations(checker, 100)
     wanted, words = checker.exact.are_free(Q), [checker.exact.problems(q) for q in Q[:3]]
@@ -86,7 +84,7 @@ def test_copies_share_the_checks_until_they_change() -> None:
     assert [shared.problems(q) for q in Q[:3]] == words  # of the scene for which it was created
 
 
-def test_scenes_clearances_and_threads_share_memory_without_confusion() -> None:
+def test_scenes_clearances_and_threads_share_memory_without_confusion():
     robot, raised = load_robot("franka"), np.eye(4)
     raised[2, 3] = 0.3
     scenes = [checker_of("franka", 10, seed).scene for seed in (3, 4)]
@@ -112,7 +110,7 @@ def test_scenes_clearances_and_threads_share_memory_without_confusion() -> None:
 
 
 @pytest.mark.parametrize(("name", "objects"), [("franka", 8), ("ur10e", 8)])
-def test_a_path_that_passes_touches_nothing_by_coal(name: str, objects: int) -> None:
+def test_a_path_that_passes_touches_nothing_by_coal(name, objects):
     checker = checker_of(name, objects, 5)
     oracle, verifier = CoalRobot(checker), PathVerifier(checker)
     Q = random_configurations(checker, 400, 1)
@@ -132,7 +130,7 @@ def test_a_path_that_passes_touches_nothing_by_coal(name: str, objects: int) -> 
     pytest.fail(f"{passed} paths passed, {refused} were refused: too few to tell")
 
 
-def test_thin_plates_between_configurations_are_found() -> None:
+def test_thin_plates_between_configurations_are_found():
     """Sphere checks at the steps of an edge miss a plate of 0.1 mm."""
     robot = load_robot("franka")
     world = World()
@@ -150,7 +148,7 @@ def test_thin_plates_between_configurations_are_found() -> None:
     assert "plate" in found.reason
 
 
-def test_far_from_everything_few_configurations_prove_a_path() -> None:
+def test_far_from_everything_few_configurations_prove_a_path():
     robot = load_robot("franka")
     checker = CollisionChecker(robot, "arm")
     a = robot.home[robot.indices(checker.joint_names)].copy()
@@ -162,7 +160,7 @@ def test_far_from_everything_few_configurations_prove_a_path() -> None:
     assert found.configurations < 60
 
 
-def test_reports_name_the_pair_the_depth_and_the_direction() -> None:
+def test_reports_name_the_pair_the_depth_and_the_direction():
     robot = load_robot("franka")
     checker = CollisionChecker(robot, "arm")
     q = robot.home[robot.indices(checker.joint_names)]
@@ -188,7 +186,7 @@ def shapes_low(robot, link: str) -> float:
     return float(boxes_around(placed(pieces, X))[:, 2].min())
 
 
-def test_depths_are_those_of_coal() -> None:
+def test_depths_are_those_of_coal():
     rng = np.random.default_rng(4)
     kinds = ("sphere", "box", "capsule", "hull")
     compared = 0
@@ -208,7 +206,7 @@ def test_depths_are_those_of_coal() -> None:
     assert compared > 30
 
 
-def test_what_rests_on_something_is_not_in_collision() -> None:
+def test_what_rests_on_something_is_not_in_collision():
     robot, world = load_robot("franka"), World()
     home = robot.home[robot.indices(robot.group("arm").joints)]
     X_WH = Kinematics(robot.tree, base=robot.base_frame).pose(robot.home, "panda_hand")
@@ -229,7 +227,7 @@ def test_what_rests_on_something_is_not_in_collision() -> None:
     assert ("cube", "table") in [c.pair for c in checker.exact.explain(home)]
 
 
-def test_convex_parts_contain_the_mesh_and_little_else() -> None:
+def test_convex_parts_contain_the_mesh_and_little_else():
     mesh = l_shaped_mesh(0.3)
     parts = convex_parts(mesh)
     assert len(parts) == 2
@@ -239,7 +237,7 @@ def test_convex_parts_contain_the_mesh_and_little_else() -> None:
     assert any((ConvexHull(p).equations @ np.append(inside, 1.0) <= 1e-9).all() for p in parts)
 
 
-def test_shrinking_moves_no_surface_farther_than_asked() -> None:
+def test_shrinking_moves_no_surface_farther_than_asked():
     rng = np.random.default_rng(9)
     solids = [random_solid(rng, kind, 0.1) for kind in KINDS for _ in range(5) if kind != "mesh"]
     pieces, _ = pieces_of(solids)
@@ -252,7 +250,7 @@ def test_shrinking_moves_no_surface_farther_than_asked() -> None:
     assert np.abs(after - before).max(axis=1).min() > 0.1 * depth
 
 
-def test_a_robot_with_a_mesh_that_is_not_convex_is_its_mesh(tmp_path: Path) -> None:
+def test_a_robot_with_a_mesh_that_is_not_convex_is_its_mesh(tmp_path):
     """The notch of an L is free, unlike that of its hull or coarse spheres."""
     mesh = l_shaped_mesh(0.3)
     lines = [f"v {x} {y} {z}" for x, y, z in mesh.vertices]
@@ -296,7 +294,7 @@ def two_plates(folder: Path, gap: float, home: float) -> Robot:
 
 
 @pytest.mark.parametrize(("gap", "free"), [(1e-4, False), (3e-4, True), (-2e-4, False)])
-def test_links_keep_a_small_distance(tmp_path: Path, gap: float, free: bool) -> None:
+def test_links_keep_a_small_distance(tmp_path, gap, free):
     checker = CollisionChecker(two_plates(tmp_path, gap, 0.05))
     assert checker.exact.is_free([0.0, 0.0]) == free
     contacts = checker.exact.explain([0.0, 0.0])
@@ -305,7 +303,7 @@ def test_links_keep_a_small_distance(tmp_path: Path, gap: float, free: bool) -> 
         assert contact.depth == pytest.approx(SELF_CLEARANCE - gap, abs=2 * RESTING_DEPTH)
 
 
-def test_links_that_are_closer_in_a_named_state_may_be_so(tmp_path: Path) -> None:
+def test_links_that_are_closer_in_a_named_state_may_be_so(tmp_path):
     checker = CollisionChecker(two_plates(tmp_path, 1e-4, 0.0))
     assert checker.exact.is_free([0.0, 0.0])
     assert not checker.exact.is_free([0.0, -2e-4])

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mesh files, data derived from meshes, triangles."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 from pathlib import Path
@@ -39,7 +37,7 @@ def written(folder: Path, name: str, content: bytes) -> Path:
     return path
 
 
-def test_a_sound_collada_file_is_read(tmp_path: Path) -> None:
+def test_a_sound_collada_file_is_read(tmp_path):
     mesh = read_mesh(written(tmp_path, "m.dae", DAE.encode()))
     np.testing.assert_array_equal(mesh.vertices, [(0, 0, 0), (1, 0, 0), (0, 1, 0)])
 
@@ -55,16 +53,14 @@ def test_a_sound_collada_file_is_read(tmp_path: Path) -> None:
         ("<p>0 1 2", "<p>0 1 -7", "vertex -7"),
     ],
 )
-def test_a_collada_file_without_what_it_needs_is_named(
-    tmp_path: Path, before: str, after: str, words: str
-) -> None:
+def test_a_collada_file_without_what_it_needs_is_named(tmp_path, before, after, words):
     path = written(tmp_path, "m.dae", DAE.replace(before, after).encode())
     with pytest.raises(InvalidDescription, match=words):
         read_mesh(path)
 
 
 @pytest.mark.parametrize("kind", ["glb", "ply", "stl", "obj"])
-def test_damaged_files_are_read_or_named(tmp_path: Path, kind: str) -> None:
+def test_damaged_files_are_read_or_named(tmp_path, kind):
     rng = random.Random(1)
     content = trimesh.creation.box().export(file_type=kind)
     content = content.encode() if isinstance(content, str) else content
@@ -79,7 +75,7 @@ def test_damaged_files_are_read_or_named(tmp_path: Path, kind: str) -> None:
             assert np.isfinite(read_mesh(path).vertices).all()
 
 
-def test_an_empty_file_and_a_pointer_are_called_what_they_are(tmp_path: Path) -> None:
+def test_an_empty_file_and_a_pointer_are_called_what_they_are(tmp_path):
     with pytest.raises(EmptyMesh, match="no triangles"):
         read_mesh(written(tmp_path, "m.stl", bytes(84)))
     pointer = b"version https://git-lfs.github.com/spec/v1"
@@ -93,12 +89,12 @@ def ring(major: float = 0.03) -> TriangleMesh:
 
 
 @pytest.fixture(autouse=True)
-def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def own_cache(monkeypatch, tmp_path):
     tmp_path.chmod(0o700)
     monkeypatch.setenv("MOTION_NODES_CACHE_DIR", str(tmp_path))
 
 
-def test_equal_meshes_are_one_while_they_are_used_or_recent() -> None:
+def test_equal_meshes_are_one_while_they_are_used_or_recent():
     first = shared_mesh(ring())
     assert shared_mesh(ring()) is first
     assert shared_mesh(ring(0.04)) is not first
@@ -106,7 +102,7 @@ def test_equal_meshes_are_one_while_they_are_used_or_recent() -> None:
     assert shared_mesh(moved) is moved
 
 
-def test_another_process_prepares_what_this_one_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_process_prepares_what_this_one_reads(monkeypatch):
     mesh, small = ring(), triangle_mesh(np.eye(3), [(0, 1, 2)])
     parts = (*world_object("ring", mesh).parts, *world_object("leaf", small).parts)
     wanted = large_meshes(parts)
@@ -131,16 +127,12 @@ def test_another_process_prepares_what_this_one_reads(monkeypatch: pytest.Monkey
     assert MeshPreparation().ready([ring()])
 
 
-def test_a_mesh_counts_as_prepared_where_nothing_can_be_stored(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_mesh_counts_as_prepared_where_nothing_can_be_stored(monkeypatch):
     monkeypatch.setattr(cache, "writable_folder", lambda: None)
     assert MeshPreparation().ready([ring()])
 
 
-def test_a_mesh_counts_as_prepared_where_no_process_can_be_started(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_mesh_counts_as_prepared_where_no_process_can_be_started(monkeypatch):
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -150,9 +142,7 @@ def test_a_mesh_counts_as_prepared_where_no_process_can_be_started(
     assert preparation.ready([ring()])
 
 
-def test_meshes_and_compiled_code_do_not_displace_each_other(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_meshes_and_compiled_code_do_not_displace_each_other(monkeypatch):
     monkeypatch.setattr(cache, "_MAX_ENTRIES", 1)
     monkeypatch.setattr(cache, "_MAX_MESHES", 2)
     cache.write_entry("code", b"1")
@@ -175,7 +165,7 @@ def ball(count: int, seed: int = 0) -> np.ndarray:
 
 
 @pytest.mark.parametrize("count", [4, 50, 3000])
-def test_a_closed_surface_winds_once_around_its_inside(count: int) -> None:
+def test_a_closed_surface_winds_once_around_its_inside(count):
     triangles = ball(count)
     winding = WindingNumber(triangles)
     points = np.random.default_rng(1).uniform(-1.2, 1.2, (500, 3))
@@ -186,7 +176,7 @@ def test_a_closed_surface_winds_once_around_its_inside(count: int) -> None:
     np.testing.assert_array_equal(WindingNumber(triangles[:, ::-1]).encloses(points), inside)
 
 
-def test_far_blocks_count_nearly_as_much_as_their_triangles() -> None:
+def test_far_blocks_count_nearly_as_much_as_their_triangles():
     triangles = ball(2000)[::2]  # open: fractions between 0 and 1
     points = np.random.default_rng(2).uniform(-1.2, 1.2, (200, 3))
     exact = np.zeros(len(points))
@@ -201,7 +191,7 @@ def test_far_blocks_count_nearly_as_much_as_their_triangles() -> None:
     assert WindingNumber(triangles)(np.empty((0, 3))).shape == (0,)
 
 
-def test_closest_points_are_on_the_triangle_and_none_is_closer() -> None:
+def test_closest_points_are_on_the_triangle_and_none_is_closer():
     rng = np.random.default_rng(3)
     corners, points = rng.normal(size=(40, 3, 3)), rng.normal(size=(25, 3))
     nearest = nearest_on_triangles(corners, points[:, None])
@@ -230,6 +220,6 @@ def test_closest_points_are_on_the_triangle_and_none_is_closer() -> None:
         ([[1, 1, 1], [1, 1, 1], [1, 1, 1]], [1, 1, 1]),
     ],
 )
-def test_triangles_without_an_area_are_edges_or_points(corners: list, nearest: list) -> None:
+def test_triangles_without_an_area_are_edges_or_points(corners, nearest):
     found = nearest_on_triangles(np.array(corners, float), np.array([1.5, 3.0, 0.0]))
     np.testing.assert_allclose(found, nearest)

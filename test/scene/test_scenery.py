@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The floor and other fixed parts; padding and scale of links."""
 
-from __future__ import annotations
-
 import dataclasses
 from dataclasses import replace
 
@@ -51,9 +49,7 @@ class Heights:
 
 @pytest.mark.parametrize("name", ARMS)
 @pytest.mark.parametrize("height", [0.0, 0.1])
-def test_a_configuration_is_free_of_the_floor_where_no_moving_sphere_is_below_it(
-    name: str, height: float
-) -> None:
+def test_a_configuration_is_free_of_the_floor_where_no_moving_sphere_is_below_it(name, height):
     robot = load_robot(name)
     floor = floor_of(robot, height)
     checker = CollisionChecker(robot, robot.joint_names, scene=floor.scene())
@@ -77,9 +73,7 @@ def test_a_configuration_is_free_of_the_floor_where_no_moving_sphere_is_below_it
 
 
 @pytest.mark.parametrize("name", ARMS)
-def test_only_what_no_joint_moves_may_touch_the_floor_and_all_named_states_are_free(
-    name: str,
-) -> None:
+def test_only_what_no_joint_moves_may_touch_the_floor_and_all_named_states_are_free(name):
     robot = load_robot(name)
     floor = floor_of(robot)
     fixed = {pair[0] if pair[1] == FLOOR else pair[1] for pair in floor.allowed}
@@ -100,14 +94,14 @@ def test_only_what_no_joint_moves_may_touch_the_floor_and_all_named_states_are_f
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", DRIVING)
-def test_a_driving_robot_stands_on_the_floor_with_its_wheels(name: str) -> None:
+def test_a_driving_robot_stands_on_the_floor_with_its_wheels(name):
     robot = load_robot(name)
     floor = floor_of(robot, -root_height(robot))
     checker = CollisionChecker(robot, robot.joint_names, scene=floor.scene())
     assert not [c for c in checker.explain(robot.home) if FLOOR in c.pair]
 
 
-def test_fixed_parts_of_another_arm_stand_where_it_stands() -> None:
+def test_fixed_parts_of_another_arm_stand_where_it_stands():
     franka, ur = load_robot("franka"), load_robot("ur10e")
     place, other = parse_placement("franka@1,2,0.5"), parse_placement("ur10e@1.5,2,-0.4")
     scenery, notes = neighbours_of(franka, place, {"b": (ur, other)})
@@ -130,7 +124,7 @@ def test_fixed_parts_of_another_arm_stand_where_it_stands() -> None:
 
 
 @pytest.mark.parametrize("name", ARMS)
-def test_the_floor_is_below_all_named_states(name: str) -> None:
+def test_the_floor_is_below_all_named_states(name):
     robot = load_robot(name)
     assert floor_below([robot]) == 0.0
     q = robot.home.copy()
@@ -151,7 +145,7 @@ def _is_fixed(robot: Robot, link: str) -> bool:
     return not any(joint.movable for joint in robot.tree.path(robot.tree.root, link))
 
 
-def test_parts_inside_the_home_configuration_are_left_out_and_named() -> None:
+def test_parts_inside_the_home_configuration_are_left_out_and_named():
     franka = load_robot("franka")
     place = parse_placement("franka")
     scenery, notes = neighbours_of(franka, place, {"b": (franka, place)})
@@ -162,7 +156,7 @@ def test_parts_inside_the_home_configuration_are_left_out_and_named() -> None:
 
 
 @pytest.mark.parametrize("height", [np.nan, np.inf])
-def test_a_height_that_is_no_number_is_refused(height: float) -> None:
+def test_a_height_that_is_no_number_is_refused(height):
     with pytest.raises(InvalidConfig, check=about("floor_height")):
         floor_of(load_robot("franka"), height)
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Distances to solids against coal, and distance fields."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scene.random_scenes import KINDS, coal_distance, l_shaped_mesh, random_pose, random_solid
@@ -18,7 +16,7 @@ from motion_nodes.errors import InvalidCommand
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "ground"])
-def test_distances_are_those_of_coal(kind: str) -> None:
+def test_distances_are_those_of_coal(kind):
     rng = np.random.default_rng(0)
     for _ in range(40):
         solid, X, at = random_solid(rng, kind), random_pose(rng), random_pose(rng, 0.0, 0.35)
@@ -31,7 +29,7 @@ def test_distances_are_those_of_coal(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "ground"])
-def test_distance_grows_by_one_along_its_direction(kind: str) -> None:
+def test_distance_grows_by_one_along_its_direction(kind):
     rng = np.random.default_rng(1)
     solid = random_solid(rng, kind)
     points = rng.uniform(-0.25, 0.25, (300, 3))
@@ -45,7 +43,7 @@ def test_distance_grows_by_one_along_its_direction(kind: str) -> None:
     assert (steepness < 1.0 + 1e-6).all()
 
 
-def test_points_in_the_middle_have_a_way_out() -> None:
+def test_points_in_the_middle_have_a_way_out():
     solids = (Sphere(0.1), Box((0.2, 0.3, 0.4)), Cylinder(0.1, 0.4), Capsule(0.1, 0.2))
     for solid in (*solids, Cone(0.1, 0.3)):
         distance, direction = signed_distance(solid, np.zeros((1, 3)))
@@ -53,7 +51,7 @@ def test_points_in_the_middle_have_a_way_out() -> None:
         assert np.linalg.norm(direction) == pytest.approx(1.0)
 
 
-def test_nan_stays_nan() -> None:
+def test_nan_stays_nan():
     points = np.array([[np.nan, 0.0, 0.0], [0.0, 0.0, 5.0]])
     for solid in (Sphere(0.1), Box((0.2, 0.3, 0.4)), Cylinder(0.1, 0.4), l_shaped_mesh(0.3)):
         distance = signed_distance(solid, points)[0]
@@ -61,7 +59,7 @@ def test_nan_stays_nan() -> None:
         assert np.isfinite(distance[1])
 
 
-def test_inside_of_a_closed_mesh_that_is_not_convex() -> None:
+def test_inside_of_a_closed_mesh_that_is_not_convex():
     mesh = l_shaped_mesh(0.2)  # 0.2 in each direction, its corner at -0.06
     inside, notch = np.array([-0.03, -0.03, 0.0]), np.array([0.1, 0.1, 0.0])
     distance = signed_distance(mesh, np.stack((inside, notch)))[0]
@@ -70,7 +68,7 @@ def test_inside_of_a_closed_mesh_that_is_not_convex() -> None:
 
 
 @pytest.mark.parametrize("turned", [False, True])
-def test_the_inside_of_a_grid_is_that_of_its_points(turned: bool) -> None:
+def test_the_inside_of_a_grid_is_that_of_its_points(turned):
     mesh, rng = l_shaped_mesh(0.3), np.random.default_rng(4)
     corners = mesh.vertices @ random_pose(rng)[:3, :3].T if turned else mesh.vertices
     surface = surface_of(triangle_mesh(corners, mesh.triangles))
@@ -88,14 +86,14 @@ def test_the_inside_of_a_grid_is_that_of_its_points(turned: bool) -> None:
         np.testing.assert_array_equal(near, distance < limit)
 
 
-def test_an_open_surface_has_no_inside() -> None:
+def test_an_open_surface_has_no_inside():
     sheet = triangle_mesh([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
     points = np.array([[0.2, 0.2, 0.1], [0.2, 0.2, -0.1]])
     np.testing.assert_allclose(signed_distance(sheet, points)[0], 0.1)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_cover_holds_the_solid_and_tells_its_excess(kind: str) -> None:
+def test_a_cover_holds_the_solid_and_tells_its_excess(kind):
     rng = np.random.default_rng(2)
     for _ in range(3):
         solid = random_solid(rng, kind)
@@ -109,7 +107,7 @@ def test_a_cover_holds_the_solid_and_tells_its_excess(kind: str) -> None:
         assert distance[held].max() <= found.excess + 1e-9
 
 
-def test_a_plate_needs_no_more_excess_than_its_cells() -> None:
+def test_a_plate_needs_no_more_excess_than_its_cells():
     assert cover(Box((0.6, 0.3, 0.02))).excess < 0.04
     assert cover(Sphere(0.1)).excess == 0.0
     assert cover(Capsule(0.05, 0.2)).excess < 0.05 * 0.05 + 1e-9
@@ -117,7 +115,7 @@ def test_a_plate_needs_no_more_excess_than_its_cells() -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("size", [5e-324, 1e-200, 1e-70, 1e-12])
-def test_solids_without_extent_have_a_cover(size: float) -> None:
+def test_solids_without_extent_have_a_cover(size):
     corners = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1.0]])
     triangles = [[0, 1, 2], [0, 1, 3], [0, 2, 3], [1, 2, 3]]
     solids = [Capsule(size, 1.0), Cylinder(size, 1.0), Box((size, 1.0, 1.0))]
@@ -129,7 +127,7 @@ def test_solids_without_extent_have_a_cover(size: float) -> None:
         assert np.isfinite(spheres).all()
 
 
-def test_a_half_space_has_no_cover() -> None:
+def test_a_half_space_has_no_cover():
     with pytest.raises(InvalidCommand):
         cover(HalfSpace())
 

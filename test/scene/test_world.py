@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Changes of a world, its arrays, and voxels as a solid."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -45,7 +42,7 @@ def filled() -> World:
     return world
 
 
-def test_each_change_makes_a_new_scene_and_leaves_the_old_one() -> None:
+def test_each_change_makes_a_new_scene_and_leaves_the_old_one():
     world = filled()
     before = world.scene
     world.move({"ball": np.eye(4)})
@@ -75,9 +72,7 @@ def test_each_change_makes_a_new_scene_and_leaves_the_old_one() -> None:
         (lambda w: w.replace(w.scene), {}),
     ],
 )
-def test_the_difference_names_what_changed(
-    change: Callable[[World], None], wanted: dict[str, object]
-) -> None:
+def test_the_difference_names_what_changed(change, wanted):
     world = filled()
     before = world.scene
     change(world)
@@ -90,7 +85,7 @@ def test_the_difference_names_what_changed(
     assert diff.empty == (not wanted)
 
 
-def test_attaching_and_detaching_keeps_the_place_in_the_world() -> None:
+def test_attaching_and_detaching_keeps_the_place_in_the_world():
     world = filled()
     X_WL = from_xyz_rpy((0.3, -0.2, 0.5), (0.1, 0.2, 0.3))
     world.attach_object("ball", "hand", X_WL, ["finger"])
@@ -126,7 +121,7 @@ def test_attaching_and_detaching_keeps_the_place_in_the_world() -> None:
         ),
     ],
 )
-def test_what_is_refused_changes_nothing(change: Callable[[World], None], words: str) -> None:
+def test_what_is_refused_changes_nothing(change, words):
     world = filled()
     before = world.scene
     with pytest.raises(InvalidCommand, check=about(words)):
@@ -134,14 +129,14 @@ def test_what_is_refused_changes_nothing(change: Callable[[World], None], words:
     assert world.scene is before
 
 
-def test_static_objects_do_not_move() -> None:
+def test_static_objects_do_not_move():
     world = World()
     world.add(world_object("wall", Box((1, 1, 1)), static=True))
     with pytest.raises(InvalidCommand, check=about("wall")):
         world.move({"wall": np.eye(4)})
 
 
-def test_an_attached_name_cannot_be_added() -> None:
+def test_an_attached_name_cannot_be_added():
     world = World()
     world.attach(AttachedBody("can", "hand", np.eye(4), (Part(Sphere(0.1), np.eye(4)),)))
     with pytest.raises(InvalidCommand):
@@ -165,12 +160,12 @@ def test_an_attached_name_cannot_be_added() -> None:
         lambda: checked_pose(np.diag([1.0, 1.0, -1.0, 1.0]), "a mirror"),
     ],
 )
-def test_what_is_no_object_is_refused(make: Callable[[], object]) -> None:
+def test_what_is_no_object_is_refused(make):
     with pytest.raises(InvalidCommand):
         make()
 
 
-def test_who_may_touch_whom() -> None:
+def test_who_may_touch_whom():
     allowed = AllowedCollisions()
     assert not allowed.allows("a", "b")
     by_pair = allowed.with_pairs([("b", "a")])
@@ -185,7 +180,7 @@ def test_who_may_touch_whom() -> None:
     assert allowed == AllowedCollisions()
 
 
-def test_another_scene_is_taken_whole() -> None:
+def test_another_scene_is_taken_whole():
     world = filled()
     revision = world.revision
     world.replace(Scene({"ball": BALL}, revision=77))
@@ -205,7 +200,7 @@ def random_matrix(rng: Any, links: list[str], objects: list[str]) -> AllowedColl
     return allowed
 
 
-def test_a_pair_is_checked_unless_the_matrix_allows_its_collision() -> None:
+def test_a_pair_is_checked_unless_the_matrix_allows_its_collision():
     rng, bodies = np.random.default_rng(5), link_bodies(load_robot("franka"))
     objects = tuple(WorldObject(f"object_{k}", np.eye(4), ()) for k in range(6))
     for _ in range(50):
@@ -217,7 +212,7 @@ def test_a_pair_is_checked_unless_the_matrix_allows_its_collision() -> None:
         assert np.array_equal(checked_matrix(allowed, objects, bodies), expected)
 
 
-def test_the_spatial_order_is_that_of_interleaved_bits() -> None:
+def test_the_spatial_order_is_that_of_interleaved_bits():
     points = np.random.default_rng(6).uniform(-1.0, 2.0, (300, 3))
     low = points.min(axis=0)
     cells = np.minimum((points - low) / np.ptp(points, axis=0).max() * 1024.0, 1023.0).astype(int)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small robots for the tests of the simulation, written to files."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 
@@ -137,7 +135,7 @@ def _write(folder: Path, name: str, urdf: str, yaml: str) -> Robot:
 
 
 @pytest.fixture
-def make_spinner(tmp_path: Path) -> MakeRobot:
+def make_spinner(tmp_path):
     """Return a maker of a robot with one joint about the vertical axis (izz 0.04 kg m^2)."""
     count = 0
 
@@ -170,13 +168,13 @@ def make_spinner(tmp_path: Path) -> MakeRobot:
 
 
 @pytest.fixture
-def spinner(make_spinner: MakeRobot) -> Robot:
+def spinner(make_spinner):
     """Return the one-joint robot with its default drive."""
     return make_spinner()
 
 
 @pytest.fixture
-def make_rover(tmp_path: Path) -> MakeRobot:
+def make_rover(tmp_path):
     """Return a maker of a small differential base: root, body above it, two wheels, a caster."""
 
     def make(*, height: float = 0.03, ahead: float = 0.0) -> Robot:
@@ -190,13 +188,13 @@ def make_rover(tmp_path: Path) -> MakeRobot:
 
 
 @pytest.fixture
-def rover(make_rover: MakeRobot) -> Robot:
+def rover(make_rover):
     """Return the base whose root lies on the floor."""
     return make_rover()
 
 
 @pytest.fixture
-def write_robot(tmp_path: Path) -> MakeRobot:
+def write_robot(tmp_path):
     """Return a maker of an arm from the content of its URDF; ``joints`` share one drive."""
 
     def make(inside: str, joints: str, name: str = "thing") -> Robot:
@@ -207,12 +205,12 @@ def write_robot(tmp_path: Path) -> MakeRobot:
 
 
 @pytest.fixture(scope="session")
-def franka() -> Robot:
+def franka():
     """Return the shipped Franka."""
     return load_robot("franka")
 
 
 @pytest.fixture(scope="session")
-def jetbot() -> Robot:
+def jetbot():
     """Return the shipped Jetbot."""
     return load_robot("jetbot")

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is carried does not creep below the friction cone, and slips above it, for all shapes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import mujoco

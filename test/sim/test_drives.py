@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Drives in simulation: gains, commands merged into targets, passive joints, the UR10e."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,7 +11,7 @@ from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.errors import InvalidCommand, UnknownJoint
-from motion_nodes.extras.sim.backend import RobotBackend, RobotPlacement
+from motion_nodes.extras.sim.backend import RobotPlacement
 from motion_nodes.extras.sim.drive_targets import DriveMode, DriveTargets, JointTargets
 from motion_nodes.extras.sim.mjcf import WorldConfig
 from motion_nodes.extras.sim.mock import MockWorld
@@ -38,9 +36,7 @@ def snapshot(targets: DriveTargets) -> bytes:
     return b"".join(array.tobytes() for array in arrays)
 
 
-def test_before_any_command_position_drives_hold_home_and_wheels_zero_speed(
-    franka: Robot, rover: Robot
-) -> None:
+def test_before_any_command_position_drives_hold_home_and_wheels_zero_speed(franka, rover):
     arm = DriveTargets("arm", franka)
     np.testing.assert_array_equal(arm.position, franka.home)
     assert set(arm.mode) == {DriveMode.POSITION}
@@ -50,7 +46,7 @@ def test_before_any_command_position_drives_hold_home_and_wheels_zero_speed(
     np.testing.assert_array_equal(wheels.gains(), [[0.0, 0.0], [0.05, 0.05]])
 
 
-def test_channels_choose_the_mode_and_its_gains(spinner: Robot) -> None:
+def test_channels_choose_the_mode_and_its_gains(spinner):
     targets = DriveTargets("s", spinner)
     for command, mode, gains, feed in (
         (JointTargets([0.5]), DriveMode.POSITION, (40.0, 4.0), 20.0),
@@ -65,7 +61,7 @@ def test_channels_choose_the_mode_and_its_gains(spinner: Robot) -> None:
         assert targets.feed()[0] == feed
 
 
-def test_a_joint_that_changes_mode_drops_the_targets_of_its_old_mode(spinner: Robot) -> None:
+def test_a_joint_that_changes_mode_drops_the_targets_of_its_old_mode(spinner):
     targets = DriveTargets("s", spinner)
     accept(targets, JointTargets([0.5], [0.25], [1.5]), 0.0)
     accept(targets, JointTargets(None, [2.0]), 0.0)
@@ -78,14 +74,14 @@ def test_a_joint_that_changes_mode_drops_the_targets_of_its_old_mode(spinner: Ro
     assert np.isnan(targets.velocity[0])
 
 
-def test_a_joint_that_keeps_its_mode_keeps_the_channels_not_given(spinner: Robot) -> None:
+def test_a_joint_that_keeps_its_mode_keeps_the_channels_not_given(spinner):
     targets = DriveTargets("s", spinner)
     accept(targets, JointTargets([0.5], [0.25], [1.5]), 0.0)
     accept(targets, JointTargets([0.75]), 0.0)
     assert (targets.position[0], targets.velocity[0], targets.effort[0]) == (0.75, 0.25, 1.5)
 
 
-def test_joints_change_mode_independently(franka: Robot) -> None:
+def test_joints_change_mode_independently(franka):
     targets = DriveTargets("arm", franka)
     n = len(targets.joint_names)
     velocity = np.full(n, nan)
@@ -105,7 +101,7 @@ def test_joints_change_mode_independently(franka: Robot) -> None:
 
 @given(seed=st.integers(0, 2**32 - 1))
 @settings(max_examples=30, deadline=None)
-def test_nan_keeps_the_previous_target_to_the_bit(seed: int) -> None:
+def test_nan_keeps_the_previous_target_to_the_bit(seed):
     robot = load_robot("franka")
     rng = np.random.default_rng(seed)
     targets = DriveTargets("arm", robot)
@@ -123,7 +119,7 @@ def test_nan_keeps_the_previous_target_to_the_bit(seed: int) -> None:
     assert targets.position[~silent].tobytes() == command[~silent].tobytes()
 
 
-def test_a_command_without_any_value_changes_nothing(franka: Robot) -> None:
+def test_a_command_without_any_value_changes_nothing(franka):
     targets = DriveTargets("arm", franka)
     before = snapshot(targets)
     assert not accept(targets, JointTargets(np.full(len(franka.joint_names), nan)), 3.0)
@@ -145,9 +141,7 @@ def test_a_command_without_any_value_changes_nothing(franka: Robot) -> None:
         (JointTargets([0.1], 0.0), ("velocity", "()")),
     ],
 )
-def test_bad_commands_are_rejected_whole(
-    make_spinner: object, command: JointTargets, words: tuple[str, ...]
-) -> None:
+def test_bad_commands_are_rejected_whole(make_spinner, command, words):
     targets = DriveTargets("turret", make_spinner(kind="revolute"))  # type: ignore[operator]
     accept(targets, JointTargets([0.25], [0.5], [0.75]), 1.0)
     before = snapshot(targets)
@@ -158,7 +152,7 @@ def test_bad_commands_are_rejected_whole(
     assert snapshot(targets) == before
 
 
-def test_one_bad_joint_rejects_the_good_ones_too(franka: Robot) -> None:
+def test_one_bad_joint_rejects_the_good_ones_too(franka):
     targets = DriveTargets("arm", franka)
     before = snapshot(targets)
     velocity = np.zeros(len(franka.joint_names))
@@ -168,7 +162,7 @@ def test_one_bad_joint_rejects_the_good_ones_too(franka: Robot) -> None:
     assert snapshot(targets) == before
 
 
-def test_a_drive_without_stiffness_refuses_positions(rover: Robot) -> None:
+def test_a_drive_without_stiffness_refuses_positions(rover):
     targets = DriveTargets("rover", rover)
     before = snapshot(targets)
     with pytest.raises(InvalidCommand):
@@ -176,19 +170,19 @@ def test_a_drive_without_stiffness_refuses_positions(rover: Robot) -> None:
     assert snapshot(targets) == before
 
 
-def test_a_drive_without_damping_refuses_speeds(make_spinner: object) -> None:
+def test_a_drive_without_damping_refuses_speeds(make_spinner):
     targets = DriveTargets("s", make_spinner(damping=0.0))  # type: ignore[operator]
     with pytest.raises(InvalidCommand):
         accept(targets, JointTargets(None, [1.0]), 0.0)
 
 
-def test_a_position_drive_described_without_stiffness_says_so(make_spinner: object) -> None:
+def test_a_position_drive_described_without_stiffness_says_so(make_spinner):
     targets = DriveTargets("s", make_spinner(stiffness=0.0))  # type: ignore[operator]
     with pytest.raises(InvalidCommand):
         accept(targets, JointTargets([0.1]), 0.0)
 
 
-def test_release_zeroes_speed_and_effort_but_not_position(rover: Robot, spinner: Robot) -> None:
+def test_release_zeroes_speed_and_effort_but_not_position(rover, spinner):
     wheels = DriveTargets("rover", rover)
     accept(wheels, JointTargets(None, [3.0, 4.0], [0.1, 0.2]), 0.0)
     assert wheels.release(["left_wheel_joint"])
@@ -204,7 +198,7 @@ def test_release_zeroes_speed_and_effort_but_not_position(rover: Robot, spinner:
     assert arm.mode[0] == DriveMode.POSITION
 
 
-def test_release_of_an_effort_drive_leaves_it_limp(spinner: Robot) -> None:
+def test_release_of_an_effort_drive_leaves_it_limp(spinner):
     arm = DriveTargets("s", spinner)
     accept(arm, JointTargets(None, None, [1.0]), 0.0)
     assert arm.release_stale(1.0, 0.5) == ("spin",)
@@ -212,7 +206,7 @@ def test_release_of_an_effort_drive_leaves_it_limp(spinner: Robot) -> None:
     assert arm.feed()[0] == 0.0
 
 
-def test_release_of_an_unknown_joint_releases_nothing(rover: Robot) -> None:
+def test_release_of_an_unknown_joint_releases_nothing(rover):
     wheels = DriveTargets("rover", rover)
     accept(wheels, JointTargets(None, [3.0, 4.0]), 0.0)
     before = snapshot(wheels)
@@ -221,7 +215,7 @@ def test_release_of_an_unknown_joint_releases_nothing(rover: Robot) -> None:
     assert snapshot(wheels) == before
 
 
-def test_the_watchdog_releases_only_what_is_stale(rover: Robot) -> None:
+def test_the_watchdog_releases_only_what_is_stale(rover):
     wheels = DriveTargets("rover", rover)
     accept(wheels, JointTargets(None, [3.0, 4.0]), 1.0)
     accept(wheels, JointTargets(None, [nan, 5.0]), 1.4)
@@ -232,7 +226,7 @@ def test_the_watchdog_releases_only_what_is_stale(rover: Robot) -> None:
     assert wheels.release_stale(2.0, 0.5) == ("right_wheel_joint",)
 
 
-def test_reset_restores_targets_and_modes(rover: Robot) -> None:
+def test_reset_restores_targets_and_modes(rover):
     wheels = DriveTargets("rover", rover)
     before = snapshot(wheels)
     accept(wheels, JointTargets(None, None, [0.5, -0.5]), 1.0)
@@ -339,11 +333,11 @@ def test_streams_to_drives_with_set_gains_act_at_once(world):
 
 
 @pytest.fixture(scope="module")
-def ur10e() -> Robot:
+def ur10e():
     return load_robot("ur10e")
 
 
-def test_every_named_state_is_held(ur10e: Robot) -> None:
+def test_every_named_state_is_held(ur10e):
     world = MujocoWorld([RobotPlacement(ur10e, "r")])
     for state in ur10e.state_names:
         q = ur10e.named_state(state)
@@ -357,7 +351,7 @@ def test_every_named_state_is_held(ur10e: Robot) -> None:
 
 
 @pytest.mark.parametrize("size", [0.1, -0.5])
-def test_a_bare_step_of_any_joint_does_not_overshoot(ur10e: Robot, size: float) -> None:
+def test_a_bare_step_of_any_joint_does_not_overshoot(ur10e, size):
     world = MujocoWorld([RobotPlacement(ur10e, "r")])
     for joint in range(6):
         q = ur10e.named_state("ready").copy()
@@ -377,7 +371,7 @@ def test_a_bare_step_of_any_joint_does_not_overshoot(ur10e: Robot, size: float) 
         np.testing.assert_allclose(progress[-1], 1.0, atol=0.01)
 
 
-def test_a_smooth_stream_is_followed_far_from_the_torque_limits(ur10e: Robot) -> None:
+def test_a_smooth_stream_is_followed_far_from_the_torque_limits(ur10e):
     """Positions and velocities every 4 ms, as sent by the joint controller."""
     world = MujocoWorld([RobotPlacement(ur10e, "r")])
     start = ur10e.named_state("ready")
@@ -405,7 +399,7 @@ nan_of_in_worlds = np.nan
 
 
 @pytest.fixture(scope="module")
-def carter() -> Robot:
+def carter():
     return load_robot("nova_carter")
 
 
@@ -419,9 +413,7 @@ def command(robot: Robot, **values: float) -> np.ndarray:
 
 @pytest.mark.parametrize("kind", [MujocoWorld, MockWorld])
 @pytest.mark.parametrize("channel", ["position", "velocity", "effort"])
-def test_a_command_to_a_passive_joint_is_refused_whole(
-    carter: Robot, kind: type[RobotBackend], channel: str
-) -> None:
+def test_a_command_to_a_passive_joint_is_refused_whole(carter, kind, channel):
     world = kind([RobotPlacement(carter, "r")])
     values = command(carter, joint_wheel_left=1.0, joint_swing_left=0.1)
     with pytest.raises(InvalidCommand):
@@ -430,7 +422,7 @@ def test_a_command_to_a_passive_joint_is_refused_whole(
     np.testing.assert_allclose(world.state("r").velocity[:2], 0.0, atol=1e-3)
 
 
-def test_passive_joints_feel_no_effort_but_are_reported(carter: Robot) -> None:
+def test_passive_joints_feel_no_effort_but_are_reported(carter):
     world = MujocoWorld([RobotPlacement(carter, "r")])
     speeds = command(carter, joint_wheel_left=3.0, joint_wheel_right=3.0)
     world.command("r", JointTargets(velocity=speeds))
@@ -447,7 +439,7 @@ def test_passive_joints_feel_no_effort_but_are_reported(carter: Robot) -> None:
 
 
 @pytest.mark.parametrize("start", [2.8, -1.5])
-def test_casters_turn_round_and_trail(carter: Robot, start: float) -> None:
+def test_casters_turn_round_and_trail(carter, start):
     world = MujocoWorld([RobotPlacement(carter, "r")])
     for side in ("left", "right"):
         world.data.joint(f"r/joint_swing_{side}").qpos[0] = start
@@ -459,7 +451,7 @@ def test_casters_turn_round_and_trail(carter: Robot, start: float) -> None:
         assert abs(np.arctan2(np.sin(swing), np.cos(swing))) < 0.05
 
 
-def test_all_four_wheels_stand_on_the_floor(carter: Robot) -> None:
+def test_all_four_wheels_stand_on_the_floor(carter):
     world = MujocoWorld([RobotPlacement(carter, "r")])
     world.step(1000)
     touching = {

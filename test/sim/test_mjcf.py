@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The MuJoCo model against the tree it was built from, with its meshes."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -46,7 +44,7 @@ def slow_poses(tree: KinematicTree, values: dict[str, float]) -> dict[str, np.nd
 
 
 @pytest.mark.parametrize("name", sorted(available_robots()))
-def test_body_poses_are_those_of_the_tree(name: str) -> None:
+def test_body_poses_are_those_of_the_tree(name):
     robot = load_robot(name)
     rng = np.random.default_rng(7)
     world = MujocoWorld([RobotPlacement(robot, "r", from_xyz_rpy((0.3, -0.2, 0.1), (0, 0, 0.8)))])
@@ -97,7 +95,7 @@ def about_origin(model: mujoco.MjModel, body: int) -> tuple[float, np.ndarray, n
 
 
 @pytest.mark.parametrize("name", sorted(available_robots()))
-def test_mass_and_inertia_are_those_of_the_tree(name: str) -> None:
+def test_mass_and_inertia_are_those_of_the_tree(name):
     robot = load_robot(name)
     world = MujocoWorld([RobotPlacement(robot, "r")])
     total = 0.0
@@ -118,7 +116,7 @@ def test_mass_and_inertia_are_those_of_the_tree(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(available_robots()))
-def test_nothing_but_the_floor_is_touched_at_home(name: str) -> None:
+def test_nothing_but_the_floor_is_touched_at_home(name):
     robot = load_robot(name)
     world = MujocoWorld([RobotPlacement(robot, "r")])
     for contact in world.data.contact:
@@ -126,7 +124,7 @@ def test_nothing_but_the_floor_is_touched_at_home(name: str) -> None:
         assert 0 in bodies
 
 
-def test_limits_losses_and_drives_are_carried_over(make_spinner: MakeRobot) -> None:
+def test_limits_losses_and_drives_are_carried_over(make_spinner):
     robot = make_spinner(kind="revolute", loss=0.3, armature=0.07, effort=4.5)
     model = MujocoWorld([RobotPlacement(robot, "r")]).model
     joint, actuator = model.joint("r/spin"), model.actuator("r/spin")
@@ -167,14 +165,14 @@ def siblings(write_robot: MakeRobot, gap: float, mimic: str = "", reach: float =
     return write_robot(_SIBLINGS.format(arms=arms), joints)
 
 
-def test_links_that_touch_at_home_never_collide(write_robot: MakeRobot) -> None:
+def test_links_that_touch_at_home_never_collide(write_robot):
     world = MujocoWorld([RobotPlacement(siblings(write_robot, gap=-0.01), "r")])
     world.command("r", JointTargets([-0.3, 0.3]))
     world.step(1000)
     np.testing.assert_allclose(world.state("r").position, [-0.3, 0.3], atol=1e-3)
 
 
-def test_links_that_are_apart_at_home_do_collide(write_robot: MakeRobot) -> None:
+def test_links_that_are_apart_at_home_do_collide(write_robot):
     world = MujocoWorld([RobotPlacement(siblings(write_robot, gap=0.02), "r")])
     world.command("r", JointTargets([-0.3, 0.3]))
     world.step(1000)
@@ -183,7 +181,7 @@ def test_links_that_are_apart_at_home_do_collide(write_robot: MakeRobot) -> None
     np.testing.assert_allclose([left, right], [-0.05, 0.05], atol=0.01)
 
 
-def test_links_on_the_two_sides_of_a_joint_never_collide(write_robot: MakeRobot) -> None:
+def test_links_on_the_two_sides_of_a_joint_never_collide(write_robot):
     # Apart at home; MuJoCo's own filter excludes the fixed base.
     arm = _SIBLING.format(name="left", y=0.06, reach=0.2, mimic="")
     bump = '<collision><origin xyz="0.2 -0.06 0.5"/><geometry><sphere radius="0.05"/></geometry>'
@@ -194,7 +192,7 @@ def test_links_on_the_two_sides_of_a_joint_never_collide(write_robot: MakeRobot)
     np.testing.assert_allclose(world.state("r").position, -0.6, atol=1e-3)
 
 
-def test_a_mimicking_joint_follows_its_leader(write_robot: MakeRobot) -> None:
+def test_a_mimicking_joint_follows_its_leader(write_robot):
     mimic = '<mimic joint="left_joint" multiplier="-0.5" offset="0.1"/>'
     robot = siblings(write_robot, gap=0.5, mimic=mimic)
     world = MujocoWorld([RobotPlacement(robot, "r")])
@@ -226,7 +224,7 @@ def mesh_robot(make_spinner: MakeRobot, file: str) -> Robot:
     return make_spinner(shape=f'<mesh filename="{file}" scale="1 2 1"/>')
 
 
-def test_a_mesh_is_loaded_scaled_and_collides(make_spinner: MakeRobot, tmp_path: Path) -> None:
+def test_a_mesh_is_loaded_scaled_and_collides(make_spinner, tmp_path):
     write_cube(tmp_path / "cube.stl", 0.1)
     robot = mesh_robot(make_spinner, "../cube.stl")
     ball = Obstacle("ball", Sphere(0.1), from_xyz_rpy((0.0, 0.28, 0.6)))
@@ -239,24 +237,20 @@ def test_a_mesh_is_loaded_scaled_and_collides(make_spinner: MakeRobot, tmp_path:
     assert any(geom.id in contact.geom for contact in world.data.contact)
 
 
-def test_a_missing_mesh_names_the_file(make_spinner: MakeRobot) -> None:
+def test_a_missing_mesh_names_the_file(make_spinner):
     robot = mesh_robot(make_spinner, "nowhere.stl")
     with pytest.raises(InvalidDescription, check=about("nowhere.stl")):
         MujocoWorld([RobotPlacement(robot, "r")])
 
 
-def test_a_mesh_that_cannot_be_read_is_refused_for_contact(
-    make_spinner: MakeRobot, tmp_path: Path
-) -> None:
+def test_a_mesh_that_cannot_be_read_is_refused_for_contact(make_spinner, tmp_path):
     (tmp_path / "cube.dae").write_text("<COLLADA/>")
     robot = mesh_robot(make_spinner, "../cube.dae")
     with pytest.raises(InvalidDescription):
         MujocoWorld([RobotPlacement(robot, "r")])
 
 
-def test_a_visual_mesh_that_cannot_be_read_is_left_out_with_a_warning(
-    write_robot: MakeRobot, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_visual_mesh_that_cannot_be_read_is_left_out_with_a_warning(write_robot, caplog):
     arms = _SIBLING.format(name="left", y=0.1, reach=0.2, mimic="").replace(
         "<collision>",
         '<visual><geometry><mesh filename="pretty.dae"/></geometry></visual><collision>',
@@ -267,7 +261,7 @@ def test_a_visual_mesh_that_cannot_be_read_is_left_out_with_a_warning(
     assert not any("visual" in world.model.geom(i).name for i in range(world.model.ngeom))
 
 
-def test_a_moving_link_without_mass_gets_a_negligible_one(write_robot: MakeRobot) -> None:
+def test_a_moving_link_without_mass_gets_a_negligible_one(write_robot):
     arms = _SIBLING.format(name="left", y=0.1, reach=0.2, mimic="")
     start, end = arms.index("<inertial>"), arms.index("</inertial>") + len("</inertial>")
     robot = write_robot(_SIBLINGS.format(arms=arms[:start] + arms[end:]), "left_joint")
@@ -278,7 +272,7 @@ def test_a_moving_link_without_mass_gets_a_negligible_one(write_robot: MakeRobot
     assert np.abs(world.state("r").position - robot.home).max() < 0.05
 
 
-def test_obstacles_stand_where_they_were_put() -> None:
+def test_obstacles_stand_where_they_were_put():
     robot = load_robot("jetbot")
     obstacles = (
         Obstacle("box", Box((0.2, 0.4, 0.6)), from_xyz_rpy((2, 0, 0.3), (0, 0, 0.5))),
@@ -297,7 +291,7 @@ def test_obstacles_stand_where_they_were_put() -> None:
 
 
 @pytest.mark.parametrize("name", available_robots())
-def test_a_world_without_visual_shapes_moves_the_same(name: str) -> None:
+def test_a_world_without_visual_shapes_moves_the_same(name):
     rng = np.random.default_rng(3)
     boxes = tuple(
         parse_free_body(f"box{i}:=box:0.06,0.06,0.06:0.3@{x},{y},{0.7 + 0.3 * i}")
@@ -321,7 +315,7 @@ def test_a_world_without_visual_shapes_moves_the_same(name: str) -> None:
     assert touched
 
 
-def test_bad_obstacles_are_refused() -> None:
+def test_bad_obstacles_are_refused():
     with pytest.raises(InvalidConfig):
         Obstacle("o", Box((0.1, -0.1, 0.1)))
     with pytest.raises(InvalidConfig):
@@ -334,7 +328,7 @@ def test_bad_obstacles_are_refused() -> None:
         WorldConfig(obstacles=(Obstacle("twin", Sphere(0.1)), Obstacle("twin", Sphere(0.2))))
 
 
-def test_the_step_comes_from_the_description_unless_given(rover: Robot) -> None:
+def test_the_step_comes_from_the_description_unless_given(rover):
     assert MujocoWorld([RobotPlacement(rover, "r")]).time_step == 0.002
     world = MujocoWorld([RobotPlacement(rover, "r")], WorldConfig(time_step=0.001))
     assert world.time_step == 0.001
@@ -345,7 +339,7 @@ def test_the_step_comes_from_the_description_unless_given(rover: Robot) -> None:
         WorldConfig(gravity=(0.0, 0.0, np.inf))
 
 
-def test_the_specification_can_be_exported(rover: Robot) -> None:
+def test_the_specification_can_be_exported(rover):
     world = MujocoWorld([RobotPlacement(rover, "r")])
     again = mujoco.MjModel.from_xml_string(world.spec.to_xml())
     assert again.nq == world.model.nq
@@ -393,14 +387,14 @@ def touched(robot: Robot, *places: tuple[float, float, float]) -> list[bool]:
     return [f"obstacle:{k}" in geoms for k in range(len(places))]
 
 
-def test_a_notch_is_free_and_walls_are_solid(make_spinner: MakeRobot, tmp_path: Path) -> None:
+def test_a_notch_is_free_and_walls_are_solid(make_spinner, tmp_path):
     write_stl(tmp_path / "u.stl", u_corners())
     robot = make_spinner(shape='<mesh filename="../u.stl"/>')
     notch, floor, walls = (0.0, 0.0, 0.12), (0.0, 0.0, 0.05), ((0.08, 0.0, 0.2), (-0.08, 0, 0.2))
     assert touched(robot, notch, floor, *walls) == [False, True, True, True]
 
 
-def test_a_scale_applies_to_the_hulls(make_spinner: MakeRobot, tmp_path: Path) -> None:
+def test_a_scale_applies_to_the_hulls(make_spinner, tmp_path):
     write_stl(tmp_path / "u.stl", 1e3 * u_corners())
     robot = make_spinner(shape='<mesh filename="../u.stl" scale="0.001 0.001 -0.001"/>')
     assert touched(robot, (0.0, 0.0, -0.12), (0.0, 0.0, -0.05), (0.08, 0.0, -0.2)) == [
@@ -410,7 +404,7 @@ def test_a_scale_applies_to_the_hulls(make_spinner: MakeRobot, tmp_path: Path) -
     ]
 
 
-def test_formats_that_mujoco_does_not_read_collide(make_spinner: MakeRobot, tmp_path: Path) -> None:
+def test_formats_that_mujoco_does_not_read_collide(make_spinner, tmp_path):
     import trimesh
 
     corners = u_corners()
@@ -420,16 +414,14 @@ def test_formats_that_mujoco_does_not_read_collide(make_spinner: MakeRobot, tmp_
     assert touched(robot, (0.0, 0.0, 0.12), (0.08, 0.0, 0.2)) == [False, True]
 
 
-def test_a_flat_mesh_collides(make_spinner: MakeRobot, tmp_path: Path) -> None:
+def test_a_flat_mesh_collides(make_spinner, tmp_path):
     square = np.array([(-0.1, -0.1, 0.05), (0.1, -0.1, 0.05), (0.1, 0.1, 0.05), (-0.1, 0.1, 0.05)])
     write_stl(tmp_path / "plate.stl", square[[(0, 1, 2), (0, 2, 3)]])
     robot = make_spinner(shape='<mesh filename="../plate.stl"/>')
     assert touched(robot, (0.0, 0.0, 0.06), (0.0, 0.0, 0.08)) == [True, False]
 
 
-def test_hulls_are_kept_on_disk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make_spinner: MakeRobot
-) -> None:
+def test_hulls_are_kept_on_disk(tmp_path, monkeypatch, make_spinner):
     write_stl(tmp_path / "u.stl", 1.01 * u_corners())
     first = mesh_file.mesh_hulls(tmp_path / "u.stl")
     assert len(first) > 1
@@ -445,7 +437,7 @@ def test_hulls_are_kept_on_disk(
         mesh_file.mesh_hulls(tmp_path / "u.stl", (1.0, 1.0, 2.0))
 
 
-def test_convex_meshes_are_closed_and_have_no_notch() -> None:
+def test_convex_meshes_are_closed_and_have_no_notch():
     import trimesh
 
     ball = trimesh.creation.icosphere(subdivisions=2)

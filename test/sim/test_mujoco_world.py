@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Physics of the MuJoCo world against closed forms and ideal kinematics; determinism; sleep."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import mujoco
@@ -69,7 +67,7 @@ def mean_twist(world: MujocoWorld, name: str, steps: int) -> np.ndarray:
 
 
 @pytest.mark.long
-def test_every_named_state_of_the_franka_is_held_within_a_hundredth(franka: Robot) -> None:
+def test_every_named_state_of_the_franka_is_held_within_a_hundredth(franka):
     world = world_of(franka)
     for state in franka.state_names:
         q = franka.named_state(state)
@@ -81,13 +79,13 @@ def test_every_named_state_of_the_franka_is_held_within_a_hundredth(franka: Robo
         assert np.abs(sample.velocity).max() < 1e-6
 
 
-def test_the_franka_holds_home_before_any_command(franka: Robot) -> None:
+def test_the_franka_holds_home_before_any_command(franka):
     world = world_of(franka)
     world.step(1000)
     np.testing.assert_allclose(world.state("r").position, franka.home, atol=0.005)
 
 
-def test_at_rest_the_drives_of_the_franka_bear_gravity(franka: Robot) -> None:
+def test_at_rest_the_drives_of_the_franka_bear_gravity(franka):
     world = world_of(franka)
     world.step(1500)
     mujoco.mj_forward(world.model, world.data)
@@ -102,9 +100,7 @@ def test_at_rest_the_drives_of_the_franka_bear_gravity(franka: Robot) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("joint", range(7))
 @pytest.mark.parametrize("size", [0.1, 0.5])
-def test_a_step_of_a_franka_joint_does_not_oscillate(
-    franka: Robot, joint: int, size: float
-) -> None:
+def test_a_step_of_a_franka_joint_does_not_oscillate(franka, joint, size):
     world = world_of(franka)
     q = franka.home.copy()
     q[joint] += size
@@ -119,7 +115,7 @@ def test_a_step_of_a_franka_joint_does_not_oscillate(
     np.testing.assert_allclose(progress[-1], 1.0, atol=0.03)
 
 
-def test_a_small_step_follows_the_closed_form(make_spinner: MakeRobot) -> None:
+def test_a_small_step_follows_the_closed_form(make_spinner):
     # kp 40, kd 4, inertia 0.1: w = 20 rad/s, critically damped.
     world = world_of(make_spinner())
     world.command("r", JointTargets([0.05]))
@@ -132,7 +128,7 @@ def test_a_small_step_follows_the_closed_form(make_spinner: MakeRobot) -> None:
     np.testing.assert_allclose(path, 0.05 * (1.0 - (1.0 + wt) * np.exp(-wt)), atol=0.05 * 0.02)
 
 
-def test_velocity_mode_holds_the_speed_without_stiffness(make_spinner: MakeRobot) -> None:
+def test_velocity_mode_holds_the_speed_without_stiffness(make_spinner):
     world = world_of(make_spinner())
     world.command("r", JointTargets(velocity=[1.5]))
     world.step(1000)
@@ -143,7 +139,7 @@ def test_velocity_mode_holds_the_speed_without_stiffness(make_spinner: MakeRobot
     np.testing.assert_allclose(world.state("r").position[0] - start, 1.5, rtol=1e-6)
 
 
-def test_velocity_mode_droops_by_the_losses_of_the_joint(make_spinner: MakeRobot) -> None:
+def test_velocity_mode_droops_by_the_losses_of_the_joint(make_spinner):
     world = world_of(make_spinner(loss=0.5))
     world.command("r", JointTargets(velocity=[1.5]))
     world.step(1000)
@@ -151,9 +147,7 @@ def test_velocity_mode_droops_by_the_losses_of_the_joint(make_spinner: MakeRobot
 
 
 @pytest.mark.parametrize("effort", [0.5, -2.0])
-def test_effort_mode_accelerates_by_effort_over_inertia(
-    make_spinner: MakeRobot, effort: float
-) -> None:
+def test_effort_mode_accelerates_by_effort_over_inertia(make_spinner, effort):
     world = world_of(make_spinner())
     world.command("r", JointTargets(effort=[effort]))
     world.step(250)
@@ -164,7 +158,7 @@ def test_effort_mode_accelerates_by_effort_over_inertia(
 @pytest.mark.parametrize(
     "command", [JointTargets(effort=[20.0]), JointTargets([50.0]), JointTargets(velocity=[29.0])]
 )
-def test_effort_saturates_at_the_limit(make_spinner: MakeRobot, command: JointTargets) -> None:
+def test_effort_saturates_at_the_limit(make_spinner, command):
     world = world_of(make_spinner(effort=5.0))
     world.command("r", command)
     world.step(50)
@@ -172,7 +166,7 @@ def test_effort_saturates_at_the_limit(make_spinner: MakeRobot, command: JointTa
     np.testing.assert_allclose(world.state("r").velocity, 5.0 / INERTIA * 0.1, rtol=1e-9)
 
 
-def test_a_round_trip_through_the_modes_restores_the_gains(make_spinner: MakeRobot) -> None:
+def test_a_round_trip_through_the_modes_restores_the_gains(make_spinner):
     world = world_of(make_spinner())
     before = world.model.actuator("r/spin").biasprm.copy()
     world.command("r", JointTargets(velocity=[1.0]))
@@ -185,9 +179,7 @@ def test_a_round_trip_through_the_modes_restores_the_gains(make_spinner: MakeRob
     np.testing.assert_allclose(world.state("r").position, 0.5, atol=1e-6)
 
 
-def test_the_stop_holds_a_joint_whose_target_lies_beyond_its_limit(
-    make_spinner: MakeRobot,
-) -> None:
+def test_the_stop_holds_a_joint_whose_target_lies_beyond_its_limit(make_spinner):
     world = world_of(make_spinner(kind="revolute"))
     world.command("r", JointTargets([2.5]))
     world.step(2000)
@@ -198,9 +190,7 @@ def test_the_stop_holds_a_joint_whose_target_lies_beyond_its_limit(
 @pytest.mark.parametrize(
     ("vx", "wz"), [(0.1, 0.0), (0.4, 0.0), (-0.2, 0.0), (0.0, 1.0), (0.0, -3.0), (0.2, 1.0)]
 )
-def test_a_base_moves_as_its_kinematics_say(
-    name: str, vx: float, wz: float, request: pytest.FixtureRequest
-) -> None:
+def test_a_base_moves_as_its_kinematics_say(name, vx, wz, request):
     robot = request.getfixturevalue(name)
     world = world_of(robot)
     world.command("r", wheel_targets(robot, vx, wz))
@@ -211,14 +201,14 @@ def test_a_base_moves_as_its_kinematics_say(
     np.testing.assert_allclose(twist[[2, 3, 4]], 0.0, atol=0.005)
 
 
-def test_a_turn_on_the_spot_stays_on_the_spot(jetbot: Robot) -> None:
+def test_a_turn_on_the_spot_stays_on_the_spot(jetbot):
     world = world_of(jetbot)
     world.command("r", wheel_targets(jetbot, 0.0, 2.0))
     world.step(int(2 * np.pi / 2.0 / world.time_step))
     assert np.linalg.norm(world.base_pose("r")[:2, 3]) < 0.005
 
 
-def test_a_base_stands_still_when_told_zero(jetbot: Robot) -> None:
+def test_a_base_stands_still_when_told_zero(jetbot):
     world = world_of(jetbot)
     world.command("r", wheel_targets(jetbot, 0.3, 1.0))
     world.step(500)
@@ -230,7 +220,7 @@ def test_a_base_stands_still_when_told_zero(jetbot: Robot) -> None:
     assert np.abs(world.base_twist("r")).max() < 1e-5
 
 
-def test_the_caster_slides_without_friction_and_wheels_grip(jetbot: Robot) -> None:
+def test_the_caster_slides_without_friction_and_wheels_grip(jetbot):
     world = world_of(jetbot)
     world.step(500)
     dims = {}
@@ -244,7 +234,7 @@ def test_the_caster_slides_without_friction_and_wheels_grip(jetbot: Robot) -> No
 
 
 @pytest.mark.parametrize("ahead", [0.0, 0.2, -0.1])
-def test_twist_is_the_rate_of_the_pose(make_rover: MakeRobot, ahead: float) -> None:
+def test_twist_is_the_rate_of_the_pose(make_rover, ahead):
     rover = make_rover(ahead=ahead)
     world = MujocoWorld([RobotPlacement(rover, "r", from_xyz_rpy((1, 2, 0), (0, 0, 2.0)))])
     world.command("r", wheel_targets(rover, 0.3, 2.0))
@@ -261,9 +251,7 @@ def test_twist_is_the_rate_of_the_pose(make_rover: MakeRobot, ahead: float) -> N
 
 
 @pytest.mark.parametrize("height", [0.0, 0.03, 0.2])
-def test_a_base_is_put_on_its_wheels_wherever_its_root_is(
-    make_rover: MakeRobot, height: float
-) -> None:
+def test_a_base_is_put_on_its_wheels_wherever_its_root_is(make_rover, height):
     X_WR = from_xyz_rpy((0.5, -1.0, 0.0), (0.0, 0.0, 0.7))
     world = MujocoWorld([RobotPlacement(make_rover(height=height), "r", X_WR)])
     # The base frame is the body, whose axle is 0.03 m above the floor.
@@ -273,7 +261,7 @@ def test_a_base_is_put_on_its_wheels_wherever_its_root_is(
     np.testing.assert_allclose(world.base_pose("r"), expected, atol=5e-4)
 
 
-def test_an_arm_stays_where_it_was_placed(franka: Robot) -> None:
+def test_an_arm_stays_where_it_was_placed(franka):
     X_WR = from_xyz_rpy((0.4, 0.2, 0.7), (0.0, 0.0, -1.0))
     world = MujocoWorld([RobotPlacement(franka, "r", X_WR)])
     world.step(100)
@@ -282,7 +270,7 @@ def test_an_arm_stays_where_it_was_placed(franka: Robot) -> None:
     np.testing.assert_allclose(world.data.body("r/panda_link0").xpos, X_WR[:3, 3], atol=1e-12)
 
 
-def test_robots_in_one_world_do_not_disturb_each_other(franka: Robot, jetbot: Robot) -> None:
+def test_robots_in_one_world_do_not_disturb_each_other(franka, jetbot):
     together = MujocoWorld(
         [
             RobotPlacement(franka, "arm"),
@@ -301,7 +289,7 @@ def test_robots_in_one_world_do_not_disturb_each_other(franka: Robot, jetbot: Ro
     assert together.joint_names("a") == together.joint_names("b") == jetbot.joint_names
 
 
-def test_robots_that_meet_push_each_other(jetbot: Robot) -> None:
+def test_robots_that_meet_push_each_other(jetbot):
     world = MujocoWorld(
         [RobotPlacement(jetbot, "a"), RobotPlacement(jetbot, "b", from_xyz_rpy((0.3, 0, 0)))]
     )
@@ -311,7 +299,7 @@ def test_robots_that_meet_push_each_other(jetbot: Robot) -> None:
     assert 0.13 < gap < 0.25
 
 
-def test_an_obstacle_stops_a_base(rover: Robot) -> None:
+def test_an_obstacle_stops_a_base(rover):
     wall = Obstacle("wall", Box((0.1, 1.0, 0.4)), from_xyz_rpy((0.5, 0.0, 0.2)))
     ball = Obstacle("ball", Sphere(0.2), from_xyz_rpy((-2.0, 0.0, 0.2)))
     world = MujocoWorld([RobotPlacement(rover, "r")], WorldConfig(obstacles=(wall, ball)))
@@ -323,9 +311,7 @@ def test_an_obstacle_stops_a_base(rover: Robot) -> None:
 
 
 @pytest.mark.long
-def test_equal_commands_give_equal_worlds_to_the_bit_also_after_reset(
-    franka: Robot, jetbot: Robot
-) -> None:
+def test_equal_commands_give_equal_worlds_to_the_bit_also_after_reset(franka, jetbot):
     placements = [RobotPlacement(franka, "f"), RobotPlacement(jetbot, "j", from_xyz_rpy((1, 0, 0)))]
 
     def drive(world: MujocoWorld) -> bytes:
@@ -349,7 +335,7 @@ def test_equal_commands_give_equal_worlds_to_the_bit_also_after_reset(
     assert drive(used) == drive(fresh)
 
 
-def test_stepping_at_once_equals_stepping_singly(rover: Robot) -> None:
+def test_stepping_at_once_equals_stepping_singly(rover):
     one, many = world_of(rover), world_of(rover)
     for world in (one, many):
         world.command("r", wheel_targets(rover, 0.2, 0.4))
@@ -361,7 +347,7 @@ def test_stepping_at_once_equals_stepping_singly(rover: Robot) -> None:
     np.testing.assert_allclose(many.time, 0.4)
 
 
-def test_the_watchdog_stops_wheels_that_are_not_told_any_more(jetbot: Robot) -> None:
+def test_the_watchdog_stops_wheels_that_are_not_told_any_more(jetbot):
     world = world_of(jetbot)
     world.command("r", wheel_targets(jetbot, 0.3, 0.0))
     world.step(200)
@@ -373,7 +359,7 @@ def test_the_watchdog_stops_wheels_that_are_not_told_any_more(jetbot: Robot) -> 
 
 
 @pytest.mark.parametrize("value", [nan, np.inf, 1e7])
-def test_a_runaway_is_reported_and_reset_helps(rover: Robot, value: float) -> None:
+def test_a_runaway_is_reported_and_reset_helps(rover, value):
     world = world_of(rover)
     world.step(10)
     world.data.joint("r/left_wheel_joint").qvel[0] = value
@@ -388,7 +374,7 @@ def test_a_runaway_is_reported_and_reset_helps(rover: Robot, value: float) -> No
     np.testing.assert_array_equal(world.data.qpos, fresh.data.qpos)
 
 
-def test_an_absurd_drive_is_reported_not_hidden(make_spinner: MakeRobot) -> None:
+def test_an_absurd_drive_is_reported_not_hidden(make_spinner):
     world = world_of(make_spinner(effort=1e9))
     world.command("r", JointTargets(effort=[1e9]))
     with pytest.raises(SimulationDiverged):
@@ -397,7 +383,7 @@ def test_an_absurd_drive_is_reported_not_hidden(make_spinner: MakeRobot) -> None
 
 @pytest.mark.long
 @pytest.mark.parametrize("stiffness", [1e6, 1e9])
-def test_very_stiff_drives_are_stable(make_spinner: MakeRobot, stiffness: float) -> None:
+def test_very_stiff_drives_are_stable(make_spinner, stiffness):
     robot = make_spinner(stiffness=stiffness, damping=stiffness * 1e-3, effort=1e15)
     world = world_of(robot)
     for target in np.sin(np.linspace(0.0, 6.0, 300)):
@@ -408,7 +394,7 @@ def test_very_stiff_drives_are_stable(make_spinner: MakeRobot, stiffness: float)
     np.testing.assert_allclose(world.state("r").position, target, atol=1e-6)
 
 
-def test_a_saturated_drive_presses_without_chatter(franka: Robot) -> None:
+def test_a_saturated_drive_presses_without_chatter(franka):
     table = Obstacle("table", Box((0.5, 0.4, 0.4)), from_xyz_rpy((0.55, 0.0, 0.2)))
     world = MujocoWorld([RobotPlacement(franka, "r")], WorldConfig(obstacles=(table,)))
     q = franka.home.copy()
@@ -427,7 +413,7 @@ def test_a_saturated_drive_presses_without_chatter(franka: Robot) -> None:
 
 
 @pytest.mark.long
-def test_a_motion_at_the_effort_limits_is_followed(franka: Robot) -> None:
+def test_a_motion_at_the_effort_limits_is_followed(franka):
     """Planned motions respect the effort limits, so that drives follow them at full speed."""
     joints = franka.group("arm").joints
     rng, limits = np.random.default_rng(5), franka.limits.select(joints)
@@ -456,7 +442,7 @@ def test_a_motion_at_the_effort_limits_is_followed(franka: Robot) -> None:
     assert used > 0.8, "the motions do not reach the effort limits"
 
 
-def test_a_change_of_modes_is_not_interpolated(franka: Robot) -> None:
+def test_a_change_of_modes_is_not_interpolated(franka):
     """After a change of mode the drive has the effort of the new mode only."""
     world = MujocoWorld([RobotPlacement(franka, "r")])
     world.command("r", JointTargets(franka.home))
@@ -471,9 +457,7 @@ def test_a_change_of_modes_is_not_interpolated(franka: Robot) -> None:
     np.testing.assert_allclose(world.state("r").position, franka.home, atol=1e-4)
 
 
-def test_a_drawer_slides_by_friction_and_damping_and_stays_in_its_cabinet(
-    make_spinner: MakeRobot,
-) -> None:
+def test_a_drawer_slides_by_friction_and_damping_and_stays_in_its_cabinet(make_spinner):
     word = "drawer:=drawer:0.3,0.3,0.15:1.5@2,0.1,0.3,0.4"
     world = MujocoWorld(
         [RobotPlacement(make_spinner(), "r")], WorldConfig(objects=(parse_free_body(word),))
@@ -504,7 +488,7 @@ SETTLES = 4.0
 
 
 @pytest.fixture
-def world() -> MujocoWorld:
+def world():
     """A Franka beside a cube on the floor, asleep."""
     config = WorldConfig(objects=(parse_free_body("cube:=box:0.05,0.05,0.05:0.2@0.5,0.4,0.025"),))
     world = MujocoWorld([RobotPlacement(load_robot("franka"), NAME, np.eye(4))], config)
@@ -579,7 +563,7 @@ def applies_a_force(world: MujocoWorld) -> None:
         applies_a_force,
     ],
 )
-def test_a_change_wakes_it(world: MujocoWorld, change: Callable[[MujocoWorld], None]) -> None:
+def test_a_change_wakes_it(world, change):
     before = world.data.qpos.copy()
     change(world)
     assert not sleeps(world)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stamped streams are interpolated; commands without a stamp act at once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np
@@ -60,7 +58,7 @@ def stream(
 
 
 @both
-def test_every_step_has_its_own_reference(backend: type[RobotBackend], franka: Robot) -> None:
+def test_every_step_has_its_own_reference(backend, franka):
     times, positions = stream(arm(backend, franka), franka.home, 100, lambda k: k)
     led = times > LATENCY + PERIOD
     expected = np.array([sine(t - LATENCY)[0] for t in times[led]])
@@ -68,7 +66,7 @@ def test_every_step_has_its_own_reference(backend: type[RobotBackend], franka: R
 
 
 @both
-def test_late_bunches_are_not_seen(backend: type[RobotBackend], franka: Robot) -> None:
+def test_late_bunches_are_not_seen(backend, franka):
     """Messages that arrive in pairs are within the latency."""
     _, even = stream(arm(backend, franka), franka.home, 100, lambda k: k)
     _, bunched = stream(arm(backend, franka), franka.home, 100, lambda k: k + k % 2)
@@ -76,18 +74,14 @@ def test_late_bunches_are_not_seen(backend: type[RobotBackend], franka: Robot) -
 
 
 @both
-def test_acceleration_stays_that_of_the_reference(
-    backend: type[RobotBackend], franka: Robot
-) -> None:
+def test_acceleration_stays_that_of_the_reference(backend, franka):
     _, positions = stream(arm(backend, franka), franka.home, 100, lambda k: k)
     second = np.abs(np.diff(positions[10:], 2, axis=0)) / 0.002**2
     assert second.max() < 1.05 * 0.1 * 4.0**2
 
 
 @both
-def test_without_stamp_and_with_effort_alone_it_is_at_once(
-    backend: type[RobotBackend], franka: Robot
-) -> None:
+def test_without_stamp_and_with_effort_alone_it_is_at_once(backend, franka):
     world = arm(backend, franka)
     n = len(franka.home)
     world.command("arm", JointTargets(franka.home + 0.01 * (franka.home < 0)))
@@ -99,7 +93,7 @@ def test_without_stamp_and_with_effort_alone_it_is_at_once(
     assert (world.targets("arm").mode == DriveMode.EFFORT).all()
 
 
-def test_efforts_cover_the_latency(franka: Robot) -> None:
+def test_efforts_cover_the_latency(franka):
     world = arm(MockWorld, franka)
     efforts = JointTargets(effort=np.ones(9))
     world.stream("arm", efforts, ns(0.0))
@@ -113,7 +107,7 @@ def test_efforts_cover_the_latency(franka: Robot) -> None:
     assert world.covered_ns() is None, "a covered time although the stream has no joints"
 
 
-def test_late_streams_end_until_their_next_sample(franka: Robot) -> None:
+def test_late_streams_end_until_their_next_sample(franka):
     world = arm(MockWorld, franka)
     n, still = 9, np.zeros(9)
     for velocity, resting in ((still, True), (np.full(n, 0.1), False)):
@@ -133,9 +127,7 @@ def test_late_streams_end_until_their_next_sample(franka: Robot) -> None:
 
 
 @both
-def test_a_command_takes_joints_from_their_stream(
-    backend: type[RobotBackend], franka: Robot
-) -> None:
+def test_a_command_takes_joints_from_their_stream(backend, franka):
     world = arm(backend, franka)
     stream(world, franka.home, 20, lambda k: k)
     held = franka.home.copy()
@@ -149,7 +141,7 @@ def test_a_command_takes_joints_from_their_stream(
 
 
 @both
-def test_two_streams_share_a_robot(backend: type[RobotBackend], franka: Robot) -> None:
+def test_two_streams_share_a_robot(backend, franka):
     world = arm(backend, franka)
     n = len(franka.home)
     first, second = (np.arange(n) < 3), (np.arange(n) >= 3) & (np.arange(n) < 6)
@@ -167,7 +159,7 @@ def test_two_streams_share_a_robot(backend: type[RobotBackend], franka: Robot) -
 
 
 @both
-def test_a_stream_that_ends_is_released(backend: type[RobotBackend], franka: Robot) -> None:
+def test_a_stream_that_ends_is_released(backend, franka):
     world = arm(backend, franka)
     velocity = only_arm(np.full(ARM, 0.1))
     world.stream("arm", JointTargets(velocity=velocity), 0)
@@ -179,7 +171,7 @@ def test_a_stream_that_ends_is_released(backend: type[RobotBackend], franka: Rob
 
 
 @both
-def test_reset_forgets_streams(backend: type[RobotBackend], franka: Robot) -> None:
+def test_reset_forgets_streams(backend, franka):
     world = arm(backend, franka)
     stream(world, franka.home, 20, lambda k: k)
     world.reset()
@@ -188,7 +180,7 @@ def test_reset_forgets_streams(backend: type[RobotBackend], franka: Robot) -> No
 
 
 @both
-def test_a_bad_message_is_refused_whole(backend: type[RobotBackend], franka: Robot) -> None:
+def test_a_bad_message_is_refused_whole(backend, franka):
     world = arm(backend, franka)
     bad = np.full(len(franka.home), 0.1)
     bad[2] = np.inf
@@ -201,7 +193,7 @@ def test_a_bad_message_is_refused_whole(backend: type[RobotBackend], franka: Rob
 
 
 @both
-def test_time_may_run_faster_than_the_stamps(backend: type[RobotBackend], franka: Robot) -> None:
+def test_time_may_run_faster_than_the_stamps(backend, franka):
     world = arm(backend, franka)
     for k in range(12):
         q, v = sine(k * PERIOD)

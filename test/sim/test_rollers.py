@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bases in simulation: rollers of omni and mecanum wheels, odometry on the floor."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable
@@ -44,7 +42,7 @@ _PLACES = {"fl": (0.2, 0.15, 45), "fr": (0.2, -0.15, 135), "rl": (-0.2, 0.15, 13
 
 
 @pytest.fixture(scope="module")
-def mecanum(tmp_path_factory: pytest.TempPathFactory) -> Robot:
+def mecanum(tmp_path_factory):
     """Return a base on four mecanum wheels."""
     folder = Path(tmp_path_factory.mktemp("mecanum"))
     wheels = "".join(_WHEEL.format(name=n, x=x, y=y) for n, (x, y, _) in _PLACES.items())
@@ -79,7 +77,7 @@ sources: {{base: made up for a test, drives: made up for a test}}
 
 
 @pytest.fixture(scope="module")
-def kaya() -> Robot:
+def kaya():
     return load_robot("kaya")
 
 
@@ -103,14 +101,14 @@ def outline(wheel: RollerRing, directions: int = 720) -> np.ndarray:
 
 @pytest.mark.parametrize("angle", [90.0, -90.0, 45.0, 135.0, 60.0])
 @pytest.mark.parametrize("count", [8, 10, 16])
-def test_the_outline_of_a_wheel_is_round(angle: float, count: int) -> None:
+def test_the_outline_of_a_wheel_is_round(angle, count):
     reach = outline(ring(angle, count), 40 * count)
     assert reach.min() > 0.04 - 1e-9
     assert np.ptp(reach) < 2e-4 * (10.0 / count) ** 4
 
 
 @pytest.mark.parametrize("angle", [90.0, 45.0, 120.0])
-def test_the_roller_at_the_floor_has_the_angle_of_the_kinematics(angle: float) -> None:
+def test_the_roller_at_the_floor_has_the_angle_of_the_kinematics(angle):
     """Counter-clockwise from the wheel's axis, seen from above; see :class:`RollerWheel`."""
     wheel = ring(angle)
     for middle, rotation in wheel.placements():
@@ -122,14 +120,14 @@ def test_the_roller_at_the_floor_has_the_angle_of_the_kinematics(angle: float) -
         np.testing.assert_allclose(rotation.T @ rotation, np.eye(3), atol=1e-12)
 
 
-def test_rollers_are_no_joints_of_the_robot(kaya: Robot) -> None:
+def test_rollers_are_no_joints_of_the_robot(kaya):
     world = MujocoWorld([RobotPlacement(kaya, "r")])
     assert world.joint_names("r") == ("axle_0_joint", "axle_1_joint", "axle_2_joint")
     assert world.model.njnt == 1 + 3 + 30
     assert world.model.nu == 3
 
 
-def test_only_rollers_touch_the_floor_and_no_part_of_the_robot(kaya: Robot) -> None:
+def test_only_rollers_touch_the_floor_and_no_part_of_the_robot(kaya):
     world = MujocoWorld([RobotPlacement(kaya, "r")])
     world.command("r", JointTargets(velocity=[3.0, -5.0, 8.0]))
     for _ in range(300):
@@ -160,15 +158,13 @@ def drive(robot: Robot, twist: Twist2, seconds: float = 3.0) -> np.ndarray:
 @pytest.mark.parametrize(
     "twist", [(0.3, 0, 0), (0, 0.3, 0), (-0.2, -0.2, 0), (0, 0, 1.2), (0.2, -0.1, 0.5)]
 )
-def test_a_base_moves_as_its_kinematics_say(
-    name: str, twist: tuple[float, float, float], request: pytest.FixtureRequest
-) -> None:
+def test_a_base_moves_as_its_kinematics_say(name, twist, request):
     got = drive(request.getfixturevalue(name), Twist2(*twist))
     np.testing.assert_allclose(got[[0, 1, 5]], twist, atol=0.012)
     np.testing.assert_allclose(got[[2, 3, 4]], 0.0, atol=0.02)
 
 
-def test_rolling_is_smooth(kaya: Robot) -> None:
+def test_rolling_is_smooth(kaya):
     """The height of the robot changes by less than 0.2 mm."""
     world = MujocoWorld([RobotPlacement(kaya, "r")])
     heights = []
@@ -181,7 +177,7 @@ def test_rolling_is_smooth(kaya: Robot) -> None:
     assert np.abs(heights).max() < 2e-4
 
 
-def test_rollers_give_way_along_their_own_direction_only(kaya: Robot) -> None:
+def test_rollers_give_way_along_their_own_direction_only(kaya):
     """On a slope the drives hold the robot but for their creep; a wheel along it does not."""
     slope = np.radians(5.0)
     world = MujocoWorld(
@@ -204,7 +200,7 @@ def test_rollers_give_way_along_their_own_direction_only(kaya: Robot) -> None:
     assert abs(moved[1]) < 0.02
 
 
-def test_robots_on_rollers_meet_obstacles_and_each_other(kaya: Robot) -> None:
+def test_robots_on_rollers_meet_obstacles_and_each_other(kaya):
     world = MujocoWorld(
         [RobotPlacement(kaya, "a"), RobotPlacement(kaya, "b", from_xyz_rpy((0.5, 0.0, 0.0)))]
     )
@@ -224,12 +220,12 @@ def with_rollers(robot: Robot, **values: float) -> Robot:
 
 
 @pytest.mark.parametrize("mass", [0.01, 0.0078])
-def test_rollers_that_leave_nothing_for_the_hub_are_refused(kaya: Robot, mass: float) -> None:
+def test_rollers_that_leave_nothing_for_the_hub_are_refused(kaya, mass):
     with pytest.raises(InvalidDescription):
         MujocoWorld([RobotPlacement(with_rollers(kaya, mass=mass), "r")])
 
 
-def test_a_world_with_rollers_is_repeatable(kaya: Robot) -> None:
+def test_a_world_with_rollers_is_repeatable(kaya):
     def run(world: MujocoWorld) -> bytes:
         world.command("r", JointTargets(velocity=[2.0, -1.0, 4.0]))
         world.step(400)
@@ -301,7 +297,7 @@ def program_of(robot: Robot) -> Callable[[float], Twist2]:
 
 
 @pytest.mark.parametrize("name", BASES)
-def test_wheel_odometry_is_within_a_percent_of_the_truth(name: str) -> None:
+def test_wheel_odometry_is_within_a_percent_of_the_truth(name):
     robot = load_robot(name)
     world = MujocoWorld([RobotPlacement(robot, NAME, X_WR)])
     believed, true, way = drive_of_the_floor(world, robot, program_of(robot), 7.5)
@@ -315,7 +311,7 @@ def test_wheel_odometry_is_within_a_percent_of_the_truth(name: str) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", BASES)
-def test_without_physics_odometry_and_truth_are_the_same(name: str) -> None:
+def test_without_physics_odometry_and_truth_are_the_same(name):
     robot = load_robot(name)
     world = MockWorld([RobotPlacement(robot, NAME, X_WR)])
     believed, true, way = drive_of_the_floor(world, robot, program_of(robot), 7.5)
@@ -323,7 +319,7 @@ def test_without_physics_odometry_and_truth_are_the_same(name: str) -> None:
     np.testing.assert_allclose(believed, true, atol=2e-3)
 
 
-def test_the_wheels_of_a_car_take_their_angles() -> None:
+def test_the_wheels_of_a_car_take_their_angles():
     robot = load_robot("leatherback")
     world = MujocoWorld([RobotPlacement(robot, NAME)])
     drive_of_the_floor(world, robot, lambda t: Twist2(0.8, 0.0, 1.0), 3.0)
@@ -337,7 +333,7 @@ def test_the_wheels_of_a_car_take_their_angles() -> None:
     assert twist[0] / twist[5] == pytest.approx(R, rel=0.02)
 
 
-def test_a_holonomic_base_slides_without_turning() -> None:
+def test_a_holonomic_base_slides_without_turning():
     robot = load_robot("kaya")
     world = MujocoWorld([RobotPlacement(robot, NAME)])
     _, true, _ = drive_of_the_floor(world, robot, lambda t: Twist2(0.0, 0.3, 0.0), 4.0)
@@ -346,7 +342,7 @@ def test_a_holonomic_base_slides_without_turning() -> None:
     assert abs(true[2]) < 0.02
 
 
-def test_bases_of_every_kind_share_a_world() -> None:
+def test_bases_of_every_kind_share_a_world():
     placements = [
         RobotPlacement(load_robot(name), name, from_xyz_rpy((0.0, 1.5 * i, 0.0)))
         for i, name in enumerate(BASES)

@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Objects of a planning scene as bodies of the simulation; free objects and forces."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from pathlib import Path
 
 import mujoco
 import numpy as np
@@ -57,7 +54,7 @@ def top_at(start: np.ndarray, corners: np.ndarray) -> float:
 
 
 @pytest.fixture(scope="module")
-def franka() -> Robot:
+def franka():
     return load_robot("franka")
 
 
@@ -103,7 +100,7 @@ class Cell:
 
 
 @pytest.fixture
-def cell(franka: Robot) -> Cell:
+def cell(franka):
     return Cell(franka)
 
 
@@ -119,7 +116,7 @@ def turned(robot: Robot) -> np.ndarray:
     return q
 
 
-def test_bodies_that_nobody_touches_change_nothing_of_the_motion(franka: Robot) -> None:
+def test_bodies_that_nobody_touches_change_nothing_of_the_motion(franka):
     """The state is kept bit by bit when bodies of any shape are added, moved and removed."""
     shapes = [
         Box((0.1, 0.2, 0.3)), Sphere(0.1), Cylinder(0.1, 0.2), Capsule(0.1, 0.2), Cone(0.1, 0.2),
@@ -150,7 +147,7 @@ def test_bodies_that_nobody_touches_change_nothing_of_the_motion(franka: Robot) 
     np.testing.assert_array_equal(states[0], states[1])
 
 
-def test_an_arm_meets_a_body_and_passes_where_it_was(franka: Robot) -> None:
+def test_an_arm_meets_a_body_and_passes_where_it_was(franka):
     heights, touched = {}, {}
     for case in ("none", "there", "moved away", "removed"):
         cell = Cell(franka)
@@ -170,7 +167,7 @@ def test_an_arm_meets_a_body_and_passes_where_it_was(franka: Robot) -> None:
         assert not touched[case]
 
 
-def test_depth_and_force_of_a_contact_are_those_of_statics(franka: Robot) -> None:
+def test_depth_and_force_of_a_contact_are_those_of_statics(franka):
     """The sum over the points equals that of MuJoCo's forces; the arm rests on the table."""
     cell = Cell(franka)
     cell.add(table(0.35))
@@ -192,9 +189,7 @@ def test_depth_and_force_of_a_contact_are_those_of_statics(franka: Robot) -> Non
     assert all(0.0 < c.depth < 5e-3 and not c.expected for c in contacts)
 
 
-def test_a_body_pushed_into_a_robot_moves_it_and_one_that_jumps_into_it_does_not(
-    cell: Cell,
-) -> None:
+def test_a_body_pushed_into_a_robot_moves_it_and_one_that_jumps_into_it_does_not(cell):
     hand = cell.physics.data.body("f/panda_hand").xpos.copy()
     start = hand + np.array((0.0, 0.25, 0.0))
     cell.add(world_object("ball", Sphere(0.08), from_xyz_rpy(start)))
@@ -215,7 +210,7 @@ def test_a_body_pushed_into_a_robot_moves_it_and_one_that_jumps_into_it_does_not
     np.testing.assert_allclose(cell.physics.data.qpos, before, atol=0.02)
 
 
-def test_a_body_inside_a_robot_gets_its_contacts_once_it_is_left(cell: Cell, franka: Robot) -> None:
+def test_a_body_inside_a_robot_gets_its_contacts_once_it_is_left(cell, franka):
     hand = cell.physics.data.body("f/panda_hand").xpos.copy()
     cell.add(world_object("box", Box((0.1, 0.1, 0.1)), from_xyz_rpy(hand)))
     assert "scene:box" in cell.physics.body_faults
@@ -226,7 +221,7 @@ def test_a_body_inside_a_robot_gets_its_contacts_once_it_is_left(cell: Cell, fra
     assert any("scene:box" in pair for pair in pairs)
 
 
-def test_what_is_attached_moves_along_and_spares_its_touch_links(franka: Robot) -> None:
+def test_what_is_attached_moves_along_and_spares_its_touch_links(franka):
     cell = Cell(franka)
     at = cell.physics.data.body("f/panda_hand").xpos + np.array((0.0, 0.0, -0.13))
     cell.world.add(world_object("rod", Box((0.04, 0.04, 0.2)), from_xyz_rpy(at)), table(0.2))
@@ -249,7 +244,7 @@ def test_what_is_attached_moves_along_and_spares_its_touch_links(franka: Robot) 
     assert cell.physics.model.body("scene:rod").mocapid[0] >= 0
 
 
-def test_bodies_stay_where_they_are_over_a_reset(cell: Cell) -> None:
+def test_bodies_stay_where_they_are_over_a_reset(cell):
     cell.add(world_object("box", Box((0.1, 0.1, 0.1)), from_xyz_rpy(AWAY)))
     cell.world.move({"box": from_xyz_rpy((-1.0, 1.0, 0.5))})
     cell.update()
@@ -257,7 +252,7 @@ def test_bodies_stay_where_they_are_over_a_reset(cell: Cell) -> None:
     np.testing.assert_allclose(cell.physics.data.body("scene:box").xpos, (-1.0, 1.0, 0.5))
 
 
-def test_poses_are_those_of_the_robots_base(franka: Robot) -> None:
+def test_poses_are_those_of_the_robots_base(franka):
     X_WR = from_xyz_rpy((1.0, 2.0, 0.0), (0.0, 0.0, 0.7))
     cell = Cell(franka, X_WR)
     X_BO = from_xyz_rpy((0.4, 0.5, 0.6), (0.3, -0.2, 0.1))
@@ -268,7 +263,7 @@ def test_poses_are_those_of_the_robots_base(franka: Robot) -> None:
     np.testing.assert_allclose(body.xmat.reshape(3, 3), (X_WR @ X_BO)[:3, :3], atol=1e-12)
 
 
-def test_two_robots_have_their_own_objects_of_one_name(franka: Robot) -> None:
+def test_two_robots_have_their_own_objects_of_one_name(franka):
     placements = [
         RobotPlacement(franka, "a"),
         RobotPlacement(franka, "b", from_xyz_rpy((0.0, 3.0, 0.0))),
@@ -283,7 +278,7 @@ def test_two_robots_have_their_own_objects_of_one_name(franka: Robot) -> None:
     np.testing.assert_allclose(apart, (0.0, 3.0, 0.0), atol=1e-12)
 
 
-def test_robots_may_have_the_names_that_the_simulation_uses(franka: Robot) -> None:
+def test_robots_may_have_the_names_that_the_simulation_uses(franka):
     """An object with the name of a link of a robot that is named as the objects' prefix."""
     placements = [
         RobotPlacement(franka, name, from_xyz_rpy((0.0, 3.0 * k, 0.0)))
@@ -300,7 +295,7 @@ def test_robots_may_have_the_names_that_the_simulation_uses(franka: Robot) -> No
     assert np.linalg.norm(physics.data.body("scene:panda_link1").xpos - link) > 0.1
 
 
-def test_scenery_and_what_the_whole_robot_may_touch_are_no_bodies(franka: Robot) -> None:
+def test_scenery_and_what_the_whole_robot_may_touch_are_no_bodies(franka):
     placement = RobotPlacement(franka, "f")
     world = World(floor_of(franka).scene())
     world.add(
@@ -327,7 +322,7 @@ def test_scenery_and_what_the_whole_robot_may_touch_are_no_bodies(franka: Robot)
         pytest.param(triangle_mesh([(0, 0, 0), (1, 0, 0), (0, 1, 0)], [(0, 1, 2)]), id="flat"),
     ],
 )
-def test_a_mesh_in_physics_is_where_its_surface_is(cell: Cell, mesh: TriangleMesh) -> None:
+def test_a_mesh_in_physics_is_where_its_surface_is(cell, mesh):
     """Rays from above hit it at the height of the mesh, and pass through its hole."""
     X_WO = from_xyz_rpy((-2.0, 0.0, 1.0), (0.0, 0.0, 0.4))
     cell.add(world_object("item", mesh, X_WO))
@@ -348,7 +343,7 @@ def test_a_mesh_in_physics_is_where_its_surface_is(cell: Cell, mesh: TriangleMes
     assert (seen > 0.0).mean() < hit.mean() + 0.05
 
 
-def test_there_is_a_bound_on_the_number_of_bodies(cell: Cell) -> None:
+def test_there_is_a_bound_on_the_number_of_bodies(cell):
     solid = Box((0.05, 0.05, 0.05))
     cell.add(
         *(
@@ -360,7 +355,7 @@ def test_there_is_a_bound_on_the_number_of_bodies(cell: Cell) -> None:
     assert len(cell.physics.body_faults) == 2
 
 
-def test_a_grasp_and_what_the_scene_allows_are_expected(franka: Robot) -> None:
+def test_a_grasp_and_what_the_scene_allows_are_expected(franka):
     for allowed in (False, True):
         cell = Cell(franka)
         opened = franka.home.copy()
@@ -391,7 +386,7 @@ def test_a_grasp_and_what_the_scene_allows_are_expected(franka: Robot) -> None:
 
 
 @pytest.mark.parametrize("name", ["jetbot", "kaya", "nova_carter", "leatherback"])
-def test_a_base_that_drives_has_no_unexpected_contact(name: str) -> None:
+def test_a_base_that_drives_has_no_unexpected_contact(name):
     robot = load_robot(name)
     physics = MujocoWorld([RobotPlacement(robot, "r")])
     log = ContactLog()
@@ -405,7 +400,7 @@ def test_a_base_that_drives_has_no_unexpected_contact(name: str) -> None:
     assert not log.records
 
 
-def test_an_arm_that_is_sent_into_the_floor_is_seen_there(cell: Cell, franka: Robot) -> None:
+def test_an_arm_that_is_sent_into_the_floor_is_seen_there(cell, franka):
     low = franka.home.copy()
     low[1], low[3] = 1.7, -0.1
     log = cell.go(low, 2.0)
@@ -416,7 +411,7 @@ def test_an_arm_that_is_sent_into_the_floor_is_seen_there(cell: Cell, franka: Ro
     assert worst > 20.0
 
 
-def test_the_floor_has_the_height_that_is_wanted(franka: Robot) -> None:
+def test_the_floor_has_the_height_that_is_wanted(franka):
     """The floor's height does not change the placements of robots."""
     physics = MujocoWorld([RobotPlacement(franka, "f")], WorldConfig(floor_height=-0.4))
     assert physics.model.geom("floor").pos[2] == -0.4
@@ -436,7 +431,7 @@ def world_of(*words: str) -> MujocoWorld:
 
 
 @pytest.fixture
-def ring(tmp_path: Path) -> Path:
+def ring(tmp_path):
     """Return a mesh file of a ring in millimetres, off the origin."""
     made = trimesh.creation.torus(30.0, 10.0, major_sections=32, minor_sections=16)
     made.apply_transform(from_xyz_rpy((50.0, 20.0, 10.0), (0.3, 0.0, 0.0)))
@@ -444,7 +439,7 @@ def ring(tmp_path: Path) -> Path:
     return tmp_path / "ring.stl"
 
 
-def test_mass_properties_are_those_of_trimesh(ring: Path) -> None:
+def test_mass_properties_are_those_of_trimesh(ring):
     mesh = trimesh.load(ring, force="mesh")
     mesh.density = 0.2 / mesh.volume
     centre, inertia = mass_properties(np.asarray(mesh.triangles), 0.2)
@@ -452,7 +447,7 @@ def test_mass_properties_are_those_of_trimesh(ring: Path) -> None:
     np.testing.assert_allclose(inertia, mesh.moment_inertia, rtol=1e-6, atol=1e-6)
 
 
-def test_a_mesh_rests_on_its_lower_side_and_has_a_hole(ring: Path) -> None:
+def test_a_mesh_rests_on_its_lower_side_and_has_a_hole(ring):
     """The ring falls flat; a ball falls through its hole."""
     at = "1.5,0,0.02"
     world = world_of(f"ring:=mesh:{ring},0.001:0.2@{at}", "ball:=sphere:0.012:0.05@3,0,0.012")
@@ -470,7 +465,7 @@ def test_a_mesh_rests_on_its_lower_side_and_has_a_hole(ring: Path) -> None:
     assert world.free_body("ring").solid is world.free_body("ring").solid
 
 
-def test_a_force_accelerates_an_object_for_its_time(ring: Path) -> None:
+def test_a_force_accelerates_an_object_for_its_time(ring):
     world = world_of("puck:=box:0.1,0.1,0.02:0.5@1.5,0,5")
     gravity = world.model.opt.gravity
     world.push_object("puck", np.array((2.0, 0.0, 0.5 * 9.81, 0.0, 0.0, 0.0)), 0.1)
@@ -483,7 +478,7 @@ def test_a_force_accelerates_an_object_for_its_time(ring: Path) -> None:
     np.testing.assert_allclose(speed[2], gravity[2] * (world.time - time), rtol=1e-2)
 
 
-def test_forces_and_meshes_that_are_refused(tmp_path: Path) -> None:
+def test_forces_and_meshes_that_are_refused(tmp_path):
     world = world_of("puck:=box:0.1,0.1,0.02:0.5@1.5,0,0.01")
     with pytest.raises(UnknownObject, match="'puk'"):
         world.push_object("puk", np.zeros(6), 0.1)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Simulated laser scanners and depth cameras against exact ray casts."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

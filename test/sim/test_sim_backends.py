@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Common behaviour of all backends, and details of the mock."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable
@@ -43,7 +41,7 @@ def everything(world: RobotBackend) -> list[np.ndarray]:
 
 
 @both
-def test_a_new_cell_is_at_home(backend: type[RobotBackend], franka: Robot, rover: Robot) -> None:
+def test_a_new_cell_is_at_home(backend, franka, rover):
     world = cell(backend, franka, rover)
     assert world.time == 0.0
     assert world.names == ("arm", "base")
@@ -60,9 +58,7 @@ def test_a_new_cell_is_at_home(backend: type[RobotBackend], franka: Robot, rover
 
 
 @both
-def test_what_is_handed_out_can_neither_be_written_nor_changes(
-    backend: type[RobotBackend], franka: Robot, rover: Robot
-) -> None:
+def test_what_is_handed_out_can_neither_be_written_nor_changes(backend, franka, rover):
     world = cell(backend, franka, rover)
     world.command("base", JointTargets(velocity=[5.0, 6.0]))
     world.step(10)
@@ -75,7 +71,7 @@ def test_what_is_handed_out_can_neither_be_written_nor_changes(
 
 
 @both
-def test_reset_equals_a_new_cell(backend: type[RobotBackend], franka: Robot, rover: Robot) -> None:
+def test_reset_equals_a_new_cell(backend, franka, rover):
     world, fresh = cell(backend, franka, rover), cell(backend, franka, rover)
     world.command("arm", JointTargets(franka.limits.clip(franka.home + 0.2)))
     world.command("base", JointTargets(velocity=[5.0, nan], effort=[nan, 0.1]))
@@ -90,9 +86,7 @@ def test_reset_equals_a_new_cell(backend: type[RobotBackend], franka: Robot, rov
 
 
 @both
-def test_a_bad_command_moves_nothing(
-    backend: type[RobotBackend], franka: Robot, rover: Robot
-) -> None:
+def test_a_bad_command_moves_nothing(backend, franka, rover):
     world, quiet = cell(backend, franka, rover), cell(backend, franka, rover)
     with pytest.raises(InvalidCommand):
         world.command("base", JointTargets(velocity=[3.0, np.inf]))
@@ -105,9 +99,7 @@ def test_a_bad_command_moves_nothing(
 
 
 @both
-def test_unknown_robots_and_joints_are_named_with_what_there_is(
-    backend: type[RobotBackend], franka: Robot, rover: Robot
-) -> None:
+def test_unknown_robots_and_joints_are_named_with_what_there_is(backend, franka, rover):
     world = cell(backend, franka, rover)
     calls: list[Callable[[], object]] = [
         lambda: world.state("bse"),
@@ -126,7 +118,7 @@ def test_unknown_robots_and_joints_are_named_with_what_there_is(
 
 
 @both
-def test_no_steps_do_nothing(backend: type[RobotBackend], franka: Robot, rover: Robot) -> None:
+def test_no_steps_do_nothing(backend, franka, rover):
     world = cell(backend, franka, rover)
     world.command("base", JointTargets(velocity=[5.0, 6.0]))
     world.step(10)
@@ -137,16 +129,14 @@ def test_no_steps_do_nothing(backend: type[RobotBackend], franka: Robot, rover: 
         np.testing.assert_array_equal(a, b)
 
 
-def test_the_mock_needs_no_physics_engine() -> None:
-    code = "import sys, motion_nodes.extras.sim.backend; sys.exit('mujoco' in sys.modules)"
+def test_the_mock_needs_no_physics_engine():
+    code = "import sys, motion_nodes.extras.sim.mock; sys.exit('mujoco' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 @both
 @pytest.mark.parametrize("seed", range(8))
-def test_streams_at_rest_are_followed_like_any_others(
-    backend: type[RobotBackend], franka: Robot, rover: Robot, seed: int
-) -> None:
+def test_streams_at_rest_are_followed_like_any_others(backend, franka, rover, seed):
     """The shortcut for references at rest gives the same motion as sampling every step."""
     rng = np.random.default_rng(seed)
     short, long = cell(backend, franka, rover), cell(backend, franka, rover)
@@ -172,7 +162,7 @@ def test_streams_at_rest_are_followed_like_any_others(
 
 
 @both
-def test_release_stops_a_base(backend: type[RobotBackend], franka: Robot, rover: Robot) -> None:
+def test_release_stops_a_base(backend, franka, rover):
     world = cell(backend, franka, rover)
     world.command("base", JointTargets(velocity=[8.0, 8.0]))
     world.step(200)
@@ -183,14 +173,14 @@ def test_release_stops_a_base(backend: type[RobotBackend], franka: Robot, rover:
 
 
 @both
-def test_cells_that_make_no_sense_are_refused(backend: type[RobotBackend], rover: Robot) -> None:
+def test_cells_that_make_no_sense_are_refused(backend, rover):
     with pytest.raises(InvalidConfig):
         backend([])
     with pytest.raises(InvalidConfig, check=about("twin")):
         backend([RobotPlacement(rover, "twin"), RobotPlacement(rover, "twin")])
 
 
-def test_placements_that_make_no_sense_are_refused(rover: Robot) -> None:
+def test_placements_that_make_no_sense_are_refused(rover):
     for name in ("", "a/b", "1st", "a b"):
         with pytest.raises(InvalidConfig, check=about(name)):
             RobotPlacement(rover, name)
@@ -201,9 +191,7 @@ def test_placements_that_make_no_sense_are_refused(rover: Robot) -> None:
 
 
 @both
-def test_a_base_frame_on_a_moving_link_is_refused(
-    backend: type[RobotBackend], make_spinner: MakeRobot
-) -> None:
+def test_a_base_frame_on_a_moving_link_is_refused(backend, make_spinner):
     robot = make_spinner()
     file = robot.directory / "robot.yaml"
     file.write_text(file.read_text().replace("base: stand", "base: rotor"))
@@ -211,7 +199,7 @@ def test_a_base_frame_on_a_moving_link_is_refused(
         backend([RobotPlacement(load_robot(robot.directory), "r")])
 
 
-def test_the_mock_reaches_a_position_at_the_speed_limit(make_spinner: MakeRobot) -> None:
+def test_the_mock_reaches_a_position_at_the_speed_limit(make_spinner):
     world = MockWorld([RobotPlacement(make_spinner(velocity=3.0), "r")], time_step=0.01)
     world.command("r", JointTargets([0.3]))
     world.step(5)
@@ -223,9 +211,7 @@ def test_the_mock_reaches_a_position_at_the_speed_limit(make_spinner: MakeRobot)
 
 
 @pytest.mark.parametrize("count", [1, 2, 4])
-def test_the_mock_moves_along_with_a_target_that_has_a_speed(
-    make_spinner: MakeRobot, count: int
-) -> None:
+def test_the_mock_moves_along_with_a_target_that_has_a_speed(make_spinner, count):
     world = MockWorld([RobotPlacement(make_spinner(velocity=3.0), "r")], time_step=0.002)
     for i in range(1, 6):
         world.command("r", JointTargets([0.004 * i], [0.5]))
@@ -237,7 +223,7 @@ def test_the_mock_moves_along_with_a_target_that_has_a_speed(
     np.testing.assert_array_equal(world.state("r").velocity, 0.0)
 
 
-def test_the_mock_takes_on_speeds_and_stops_at_limits(make_spinner: MakeRobot) -> None:
+def test_the_mock_takes_on_speeds_and_stops_at_limits(make_spinner):
     world = MockWorld([RobotPlacement(make_spinner(kind="revolute"), "r")], time_step=0.01)
     world.command("r", JointTargets(velocity=[2.5]))
     world.step(40)
@@ -251,7 +237,7 @@ def test_the_mock_takes_on_speeds_and_stops_at_limits(make_spinner: MakeRobot) -
     np.testing.assert_allclose(world.state("r").velocity, -3.0)
 
 
-def test_the_mock_reports_efforts_saturated_and_moves_nothing(make_spinner: MakeRobot) -> None:
+def test_the_mock_reports_efforts_saturated_and_moves_nothing(make_spinner):
     world = MockWorld([RobotPlacement(make_spinner(effort=5.0), "r")])
     world.command("r", JointTargets(effort=[20.0]))
     world.step(100)
@@ -261,7 +247,7 @@ def test_the_mock_reports_efforts_saturated_and_moves_nothing(make_spinner: Make
 
 @given(left=st.floats(-15.0, 15.0), right=st.floats(-15.0, 15.0), count=st.integers(1, 200))
 @settings(max_examples=40, deadline=None)
-def test_the_mock_base_runs_on_an_arc(left: float, right: float, count: int) -> None:
+def test_the_mock_base_runs_on_an_arc(left, right, count):
     robot = load_robot("jetbot")
     spec = robot.base
     assert spec is not None
@@ -284,7 +270,7 @@ def test_the_mock_base_runs_on_an_arc(left: float, right: float, count: int) -> 
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 50])
-def test_mock_steps_at_once_equal_single_steps(franka: Robot, rover: Robot, count: int) -> None:
+def test_mock_steps_at_once_equal_single_steps(franka, rover, count):
     at_once, singly = cell(MockWorld, franka, rover), cell(MockWorld, franka, rover)
     for world in (at_once, singly):
         world.command("arm", JointTargets(franka.home - 0.05))
@@ -297,6 +283,6 @@ def test_mock_steps_at_once_equal_single_steps(franka: Robot, rover: Robot, coun
 
 
 @pytest.mark.parametrize("bad", [0.0, -0.1, nan, np.inf])
-def test_the_mock_refuses_bad_steps(rover: Robot, bad: float) -> None:
+def test_the_mock_refuses_bad_steps(rover, bad):
     with pytest.raises(InvalidConfig, check=about("time_step")):
         MockWorld([RobotPlacement(rover, "r")], time_step=bad)

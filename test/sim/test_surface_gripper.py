@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Surface grippers: they grip objects within reach, and release at their force limits."""
 
-from __future__ import annotations
-
 import mujoco
 import numpy as np
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Published policies walk in MuJoCo: on flat ground, in all directions, over 3 cm steps."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from policy_trial import PolicyTrial

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``make soak``: valid random work for some minutes, from the command line."""
 
-from __future__ import annotations
-
 import argparse
 import random
 import signal

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One soak: valid random work of arm, base and services for a given time, with samples."""
 
-from __future__ import annotations
-
 import random
 import time
 from collections import Counter, defaultdict

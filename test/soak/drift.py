@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Drift of sampled quantities: slope per hour, its uncertainty, and extrapolation to a day."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

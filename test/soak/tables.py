@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Printed tables of a soak."""
 
-from __future__ import annotations
-
 from soak.campaign import Samples, drifts, percentiles
 
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Line fits through samples, and a short soak; ``make soak`` runs long ones."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from chaos.running_suite import RunningSuite

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Geometry of grasps, placements, strokes and handles; bounding boxes of compounds."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -42,7 +40,7 @@ def resting(shape, yaw: float, name: str = "item") -> ObjectState:
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda s: type(s).__name__)
 @pytest.mark.parametrize("yaw", [0.0, 0.3, 2.0])
-def test_fingers_close_on_the_object(shape, yaw: float) -> None:
+def test_fingers_close_on_the_object(shape, yaw):
     item = resting(shape, yaw)
     grasps = grasps_of(item, 0.08)
     assert grasps
@@ -58,13 +56,13 @@ def test_fingers_close_on_the_object(shape, yaw: float) -> None:
         assert item.bottom < grasp.X_WG[2, 3] < item.top
 
 
-def test_too_wide_objects_have_no_grasp() -> None:
+def test_too_wide_objects_have_no_grasp():
     assert grasps_of(resting(Box((0.2, 0.2, 0.05)), 0.0), 0.08) == []
     one_side = grasps_of(resting(Box((0.2, 0.04, 0.05)), 0.5), 0.08)
     assert {round(grasp.width, 3) for grasp in one_side} == {0.04}
 
 
-def test_places_rest_on_the_surface_clear_of_others() -> None:
+def test_places_rest_on_the_surface_clear_of_others():
     table = resting(Box((0.6, 0.4, 0.4)), 0.7, "table")
     item = resting(SHAPES[0], 0.2)
     others = {"table": table, "item": item}
@@ -86,7 +84,7 @@ def test_places_rest_on_the_surface_clear_of_others() -> None:
             assert gap > np.linalg.norm(half_extents(other.shape)[:2]) + 0.03
 
 
-def test_full_surfaces_have_no_place() -> None:
+def test_full_surfaces_have_no_place():
     table = resting(Box((0.1, 0.1, 0.4)), 0.0, "table")
     on_it = ObjectState("o", table.X_WO + 0.25 * np.eye(4)[:, 2:3] @ np.eye(4)[3:4], SHAPES[0])
     assert places_on(table, resting(SHAPES[0], 0.0), {"o": on_it}) == []
@@ -94,7 +92,7 @@ def test_full_surfaces_have_no_place() -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda s: type(s).__name__)
-def test_tilted_objects_are_levelled_by_the_least_turn(shape) -> None:
+def test_tilted_objects_are_levelled_by_the_least_turn(shape):
     item = resting(shape, 0.7)
     tilt = from_xyz_rpy((0.0, 0.0, 0.0), (0.15, -0.2, 0.0))
     level = levelled(replace(item, X_WO=item.X_WO @ tilt))
@@ -108,7 +106,7 @@ def test_tilted_objects_are_levelled_by_the_least_turn(shape) -> None:
         assert np.arccos(0.5 * (np.trace(turned) - 1.0)) == pytest.approx(least)
 
 
-def test_a_lying_cylinder_is_grasped_across_its_axis_at_its_centre() -> None:
+def test_a_lying_cylinder_is_grasped_across_its_axis_at_its_centre():
     lying = ObjectState(
         "can", from_xyz_rpy((0.4, 0.1, 0.03), (np.pi / 2, 0.0, 0.4)), Cylinder(0.03, 0.1)
     )
@@ -118,7 +116,7 @@ def test_a_lying_cylinder_is_grasped_across_its_axis_at_its_centre() -> None:
     assert levelled(lying).X_WO[2, 2] == pytest.approx(0.0)
 
 
-def test_a_box_on_its_side_is_a_surface_of_that_side() -> None:
+def test_a_box_on_its_side_is_a_surface_of_that_side():
     side = ObjectState(
         "box", from_xyz_rpy((0.4, 0.1, 0.05), (np.pi / 2, 0.0, 0.4)), Box((0.3, 0.1, 0.2))
     )
@@ -130,7 +128,7 @@ def test_a_box_on_its_side_is_a_surface_of_that_side() -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda s: type(s).__name__)
-def test_points_are_on_the_plane_on_what_is_there_or_at_their_height(shape) -> None:
+def test_points_are_on_the_plane_on_what_is_there_or_at_their_height(shape):
     item = resting(shape, 0.3)
     table = ObjectState(
         "table", from_xyz_rpy((0.5, 0.2, 0.2), (0.0, 0.0, 0.4)), Box((0.4, 0.3, 0.1))
@@ -142,7 +140,7 @@ def test_points_are_on_the_plane_on_what_is_there_or_at_their_height(shape) -> N
         assert placed.bottom == pytest.approx(height, abs=1e-9)
 
 
-def test_points_without_room() -> None:
+def test_points_without_room():
     item = resting(Box((0.05, 0.05, 0.05)), 0.0)
     table = ObjectState("table", from_xyz_rpy((0.5, 0.0, 0.1)), Box((0.2, 0.2, 0.2)))
     cup = ObjectState("cup", from_xyz_rpy((0.5, 0.5, 0.05)), Cylinder(0.03, 0.1))
@@ -218,7 +216,7 @@ def inside_l(points: np.ndarray) -> np.ndarray:
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", SHAPES_ANTIPODAL)
-def test_each_pair_is_antipodal_on_the_surface_and_fits(name: str) -> None:
+def test_each_pair_is_antipodal_on_the_surface_and_fits(name):
     target, surface = state_of(SHAPES_ANTIPODAL[name]())
     pairs = contact_pairs(target, target.mesh, OPEN, 0.03)
     if name == "cone":
@@ -238,7 +236,7 @@ def test_each_pair_is_antipodal_on_the_surface_and_fits(name: str) -> None:
         assert pair.centre[2] >= TIP - 1e-9
 
 
-def test_an_l_is_grasped_by_its_legs_never_across_its_corner() -> None:
+def test_an_l_is_grasped_by_its_legs_never_across_its_corner():
     target, _ = state_of(SHAPES_ANTIPODAL["l"](), yaw=0.0)
     pairs = contact_pairs(target, target.mesh, OPEN, 0.03)
     assert {round(pair.width, 6) for pair in pairs} <= {0.03, 0.08}
@@ -249,7 +247,7 @@ def test_an_l_is_grasped_by_its_legs_never_across_its_corner() -> None:
     assert any(not inside_l(g.X_WG[None, :3, 3])[0] for g in boxed)
 
 
-def test_a_lying_torus_is_grasped_by_its_ring() -> None:
+def test_a_lying_torus_is_grasped_by_its_ring():
     target, _ = state_of(SHAPES_ANTIPODAL["torus"]())
     pairs = contact_pairs(target, target.mesh, OPEN, 0.03)
     assert len(pairs) >= 5
@@ -262,14 +260,14 @@ def test_a_lying_torus_is_grasped_by_its_ring() -> None:
         assert pair.width >= 2.0 * half - 1e-3
 
 
-def test_a_mug_is_grasped_around_its_middle_first() -> None:
+def test_a_mug_is_grasped_around_its_middle_first():
     target, _ = state_of(SHAPES_ANTIPODAL["mug"]())
     best = contact_pairs(target, target.mesh, OPEN, 0.06)[0]
     assert best.width == pytest.approx(0.06, abs=1e-3)
     assert best.centre[:2] == pytest.approx((0.5, 0.1), abs=2e-3)
 
 
-def test_grasps_close_along_the_pairs_from_above() -> None:
+def test_grasps_close_along_the_pairs_from_above():
     target, _ = state_of(SHAPES_ANTIPODAL["box"]())
     grasps = grasps_of(target, OPEN)
     assert grasps
@@ -284,14 +282,14 @@ def test_grasps_close_along_the_pairs_from_above() -> None:
     assert [g.width for g in grasps_of(target, OPEN)] == [g.width for g in grasps]
 
 
-def test_a_block_that_is_too_deep_for_the_fingers_is_grasped_near_its_top() -> None:
+def test_a_block_that_is_too_deep_for_the_fingers_is_grasped_near_its_top():
     target, _ = state_of(trimesh.creation.box((0.05, 0.05, 0.3)))
     pairs = contact_pairs(target, target.mesh, OPEN, 0.28)
     assert pairs
     assert min(pair.centre[2] for pair in pairs) > 0.3 - 0.04 - 1e-9
 
 
-def test_what_is_no_single_mesh_has_no_surface() -> None:
+def test_what_is_no_single_mesh_has_no_surface():
     assert composite_of(world_object("ground", HalfSpace())) is None
     two = composite_of(world_object("two", (Box((0.1, 0.1, 0.1)), Box((0.2, 0.02, 0.02)))))
     assert two is not None
@@ -305,7 +303,7 @@ SPONGE = ObjectState(
 
 
 @pytest.mark.parametrize("heading", [0.0, 0.7, -2.0])
-def test_strokes_wipe_a_box_and_stay_on_it(heading: float) -> None:
+def test_strokes_wipe_a_box_and_stay_on_it(heading):
     size = np.array((0.3, 0.22, 0.1))
     board = ObjectState(
         "board", from_xyz_rpy((0.5, 0.1, 0.05), (0.0, 0.0, heading)), Box(tuple(size))
@@ -328,7 +326,7 @@ def test_strokes_wipe_a_box_and_stay_on_it(heading: float) -> None:
     assert (np.abs(below) <= half_extents(SPONGE.shape)[:2]).all(axis=2).any(axis=0).all()
 
 
-def test_strokes_lie_side_by_side_in_one_direction() -> None:
+def test_strokes_lie_side_by_side_in_one_direction():
     board = ObjectState("board", from_xyz_rpy((0.5, 0.0, 0.05)), Box((0.2, 0.3, 0.1)))
     strokes = [np.array(stroke)[:, :3, 3] for stroke in strokes_over(board, SPONGE)]
     assert sum(map(len, strokes)) > 20
@@ -345,11 +343,11 @@ def test_strokes_lie_side_by_side_in_one_direction() -> None:
     [Sphere(0.1), Box((0.03, 0.03, 0.03)), Cylinder(0.01, 0.2)],
     ids=lambda s: type(s).__name__,
 )
-def test_what_has_no_room_is_not_wiped(shape: Sphere | Box | Cylinder) -> None:
+def test_what_has_no_room_is_not_wiped(shape):
     assert strokes_over(ObjectState("s", from_xyz_rpy((0.5, 0.0, 0.1)), shape), SPONGE) == []
 
 
-def test_tilted_tops_are_not_wiped_and_round_ones_are() -> None:
+def test_tilted_tops_are_not_wiped_and_round_ones_are():
     tilted = ObjectState("s", from_xyz_rpy((0.5, 0.0, 0.1), (0.2, 0.0, 0.0)), Box((0.3, 0.3, 0.1)))
     assert strokes_over(tilted, SPONGE) == []
     plate = ObjectState("p", from_xyz_rpy((0.5, 0.0, 0.1)), Cylinder(0.12, 0.02))
@@ -360,9 +358,7 @@ def test_tilted_tops_are_not_wiped_and_round_ones_are() -> None:
 
 @pytest.mark.parametrize("around", [0.0, 0.6, 2.5, -1.9])
 @pytest.mark.parametrize("upright", [False, True])
-def test_handles_are_grasped_from_the_base_across_their_length(
-    around: float, upright: bool
-) -> None:
+def test_handles_are_grasped_from_the_base_across_their_length(around, upright):
     at = 0.6 * np.array([np.cos(around), np.sin(around), 0.0]) + [0.0, 0.0, 0.4]
     roll = 0.5 * np.pi if upright else 0.0
     for turn in (0.0, np.pi):
@@ -382,9 +378,7 @@ def test_handles_are_grasped_from_the_base_across_their_length(
 
 
 @pytest.mark.parametrize(("shape", "width"), [(Cylinder(0.01, 0.12), 0.02), (Sphere(0.02), 0.04)])
-def test_round_handles_are_pulled_straight_to_the_base(
-    shape: Cylinder | Sphere, width: float
-) -> None:
+def test_round_handles_are_pulled_straight_to_the_base(shape, width):
     handle = ObjectState("h", from_xyz_rpy((0.4, 0.3, 0.5)), shape)
     grasps = handle_grasps(handle, 0.08)
     assert len(grasps) == 2
@@ -396,7 +390,7 @@ def test_round_handles_are_pulled_straight_to_the_base(
         assert grasp.width == pytest.approx(width)
 
 
-def test_what_is_no_handle() -> None:
+def test_what_is_no_handle():
     assert (
         handle_grasps(ObjectState("h", from_xyz_rpy((0.6, 0.0, 0.4)), Box((0.2, 0.3, 0.2))), 0.08)
         == []
@@ -408,9 +402,7 @@ def test_what_is_no_handle() -> None:
 
 @pytest.mark.parametrize("size", [(1.6, 1.2, 0.1), (40.0, 0.03, 0.1)])
 @pytest.mark.parametrize("heading", [0.0, np.pi])
-def test_of_a_large_surface_the_part_nearest_to_the_base_is_wiped(
-    size: tuple[float, float, float], heading: float
-) -> None:
+def test_of_a_large_surface_the_part_nearest_to_the_base_is_wiped(size, heading):
     X_WO = from_xyz_rpy((0.9, 0.2, 0.05), (0.0, 0.0, heading))
     strokes = strokes_over(ObjectState("floor", X_WO, Box(size)), SPONGE)
     poses = np.array([pose for stroke in strokes for pose in stroke])
@@ -435,7 +427,7 @@ def mug() -> WorldObject:
                         poses=(np.eye(4), from_xyz_rpy((0.04, 0.0, 0.0))))  # fmt: skip
 
 
-def test_the_box_of_a_mug_with_its_handle() -> None:
+def test_the_box_of_a_mug_with_its_handle():
     found = composite_of(mug())
     assert found is not None
     assert found.box.size == pytest.approx((0.085, 0.06, 0.09), abs=1e-3)
@@ -443,7 +435,7 @@ def test_the_box_of_a_mug_with_its_handle() -> None:
 
 
 @pytest.mark.parametrize("shape", [Box((0.1, 0.2, 0.3)), Cylinder(0.05, 0.2), Sphere(0.07)])
-def test_a_turned_part_is_inside(shape: Box | Cylinder | Sphere) -> None:
+def test_a_turned_part_is_inside(shape):
     item = world_object("part", (shape, Sphere(0.01)), poses=(random_pose(), np.eye(4)))
     found = composite_of(item)
     assert found is not None
@@ -455,7 +447,7 @@ def test_a_turned_part_is_inside(shape: Box | Cylinder | Sphere) -> None:
     assert (np.abs(points - found.X_OB[:3, 3]) <= half + 1e-9).all()
 
 
-def test_the_object_comes_back_where_its_box_is() -> None:
+def test_the_object_comes_back_where_its_box_is():
     item = mug()
     found = composite_of(item)
     assert found is not None
@@ -466,7 +458,7 @@ def test_the_object_comes_back_where_its_box_is() -> None:
     np.testing.assert_allclose(found.in_link(X_LB) @ found.X_OB, X_LB, atol=1e-12)
 
 
-def test_places_are_beside_the_parts_not_within_the_bounding_box() -> None:
+def test_places_are_beside_the_parts_not_within_the_bounding_box():
     """Two walls at an angle leave space inside their bounding box."""
     heading = (0.0, 0.0, 0.7)
     walls = world_object(
@@ -491,5 +483,5 @@ def test_places_are_beside_the_parts_not_within_the_bounding_box() -> None:
     assert places_on(tray, cube, {"walls": fence, "tray": tray})
 
 
-def test_what_has_no_bounds_has_no_box() -> None:
+def test_what_has_no_bounds_has_no_box():
     assert composite_of(world_object("ground", HalfSpace())) is None

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Objects by color, size and relation; each refusal has its code."""
 
-from __future__ import annotations
-
 import pytest
 
 from motion_nodes.core.robot.colors import NAMES
@@ -69,7 +67,7 @@ MEASURED = world(
          "pick(object_2) place(object_2, object_1)"),
     ],
 )  # fmt: skip
-def test_descriptions_name_one_object(sentence: str, state: WorldState, expected: str) -> None:
+def test_descriptions_name_one_object(sentence, state, expected):
     assert " ".join(map(str, parse_sentence(sentence, state))) == expected
 
 
@@ -93,33 +91,31 @@ def test_descriptions_name_one_object(sentence: str, state: WorldState, expected
          TaskCode.ALREADY_HELD),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_is_refused_with_its_code(
-    sentence: str, state: WorldState, code: TaskCode
-) -> None:
+def test_what_does_not_fit_is_refused_with_its_code(sentence, state, code):
     with pytest.raises(NotUnderstood) as error:
         parse_sentence(sentence, state)
     assert error.value.code is code, error.value
 
 
-def test_a_refused_color_names_what_is_there() -> None:
+def test_a_refused_color_names_what_is_there():
     with pytest.raises(NotUnderstood, match="is green: red_cube, blue_cube"):
         parse_sentence("pick the green cube", CUBES)
 
 
-def test_what_is_held_may_be_picked_and_placed_in_one_sentence() -> None:
+def test_what_is_held_may_be_picked_and_placed_in_one_sentence():
     state = world(at("red_cube", 0.4, 0.1), at("shelf", 0.5, 0.3), held="red_cube")
     plan = parse_sentence("pick up the red cube and put it on the shelf", state)
     assert " ".join(map(str, plan)) == "place(red_cube, shelf)"
 
 
 @pytest.mark.parametrize("turn", [0.0, 0.7, 3.0])
-def test_an_equal_object_of_unknown_color_is_accepted(turn: float) -> None:
+def test_an_equal_object_of_unknown_color_is_accepted(turn):
     item = ObjectState("cube", from_xyz_rpy((0.4, 0.1, 0.025), (0.0, 0.0, turn)), Box((0.05,) * 3))
     assert str(parse_sentence("pick the green cube", world(item))[0]) == "pick(cube)"
 
 
 @pytest.mark.parametrize("color", NAMES)
-def test_each_color_that_is_measured_has_words(color: str) -> None:
+def test_each_color_that_is_measured_has_words(color):
     state = world(at("object_1", 0.4, 0.1, color=color), at("object_2", 0.5, 0.0, color="none"))
     for word in (color, *WORDS[color]):
         (step,) = parse_sentence(f"pick the {word} object", state)

@@ -51,14 +51,14 @@ GOOD = [
 ]
 
 
-def test_plan_of_the_sources() -> None:
+def test_plan_of_the_sources():
     plan = parse_plan(json.dumps(GOOD))
     assert plan == (PlanStep("pick", {"object": "cube"}),
                     PlanStep("place", {"object": "cube", "location": "table"}))  # fmt: skip
     assert check_plan(plan, STATE).held is None
 
 
-def test_arguments_never_change() -> None:
+def test_arguments_never_change():
     given_args = {"object": "cube"}
     step = PlanStep("pick", given_args)
     given_args["pose"] = "somewhere"
@@ -79,7 +79,7 @@ def test_arguments_never_change() -> None:
         json.dumps([GOOD[0]] * 51), "x" * 200_000,
     ],
 )  # fmt: skip
-def test_plans_that_are_refused(data: str) -> None:
+def test_plans_that_are_refused(data):
     with pytest.raises(InvalidPlan):
         parse_plan(data)
 
@@ -90,7 +90,7 @@ def test_plans_that_are_refused(data: str) -> None:
         lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=6), inner),
     )
 )
-def test_no_data_breaks_the_parser(data: object) -> None:
+def test_no_data_breaks_the_parser(data):
     try:
         plan = parse_plan(data)  # type: ignore[arg-type]
     except InvalidPlan:
@@ -109,18 +109,18 @@ def test_no_data_breaks_the_parser(data: object) -> None:
         ([GOOD[0], {"skill": "place", "args": {"object": "cube", "location": "cube"}}], 1),
     ],
 )
-def test_sequences_whose_preconditions_are_not_met(steps: list[object], at: int) -> None:
+def test_sequences_whose_preconditions_are_not_met(steps, at):
     with pytest.raises(InvalidPlan) as error:
         check_plan(parse_plan(steps), STATE)
     assert error.value.step == at
 
 
-def test_nearest_word_is_named() -> None:
+def test_nearest_word_is_named():
     with pytest.raises(InvalidPlan, match="'pick'"):
         parse_plan([{"skill": "pik", "args": {"object": "cube"}}])
 
 
-def test_schema_lists_skills_and_names() -> None:
+def test_schema_lists_skills_and_names():
     schema = plan_schema(STATE)
     names = {entry["properties"]["skill"]["const"] for entry in schema["items"]["oneOf"]}
     assert names == set(SKILLS)
@@ -143,7 +143,7 @@ class _Model:
         return answer  # type: ignore[return-value]
 
 
-def test_wrong_proposals_are_given_back_to_the_model() -> None:
+def test_wrong_proposals_are_given_back_to_the_model():
     model = _Model("sure!", '[{"skill": "fly", "args": {}}]', f"```json\n{json.dumps(GOOD)}\n```")
     plan = ModelPlanner(model).plan("put the cube on the table", STATE)
     assert [step.skill for step in plan] == ["pick", "place"]
@@ -151,14 +151,14 @@ def test_wrong_proposals_are_given_back_to_the_model() -> None:
 
 
 @pytest.mark.parametrize("answer", [OSError("no network"), "nonsense", None, 3])
-def test_rules_serve_when_the_model_fails(answer: object) -> None:
+def test_rules_serve_when_the_model_fails(answer):
     plan = ModelPlanner(_Model(*[answer] * 3)).plan("put the cube on the table", STATE)
     assert [step.skill for step in plan] == ["pick", "place"]
     with pytest.raises(InvalidPlan):
         ModelPlanner(_Model(*[answer] * 3), fallback=None).plan("put the cube away", STATE)
 
 
-def test_model_that_never_answers() -> None:
+def test_model_that_never_answers():
     import threading
 
     held = threading.Event()
@@ -172,7 +172,7 @@ def test_model_that_never_answers() -> None:
 
 
 @pytest.mark.parametrize("plan_only", [False, True])
-def test_orders_keep_their_task(plan_only: bool) -> None:
+def test_orders_keep_their_task(plan_only):
     for task in ("put the cup on the shelf", '[{"skill": "home"}]', "把杯子放好"):
         order = TaskOrder(task, plan_only)
         assert parse_order(order.as_text()) == order
@@ -185,12 +185,12 @@ def test_orders_keep_their_task(plan_only: bool) -> None:
         "x" * (MAX_TEXT + 1),
     ],
 )  # fmt: skip
-def test_orders_that_are_refused(text: str) -> None:
+def test_orders_that_are_refused(text):
     with pytest.raises(InvalidPlan):
         parse_order(text)
 
 
-def test_skills_are_preceded_by_what_they_need() -> None:
+def test_skills_are_preceded_by_what_they_need():
     args = {"object": "cup", "location": "shelf"}
     assert [s.skill for s in steps_for("place", args, None)] == ["pick", "place"]
     assert [s.skill for s in steps_for("place", args, "cup")] == ["place"]
@@ -205,7 +205,7 @@ def test_skills_are_preceded_by_what_they_need() -> None:
         ("1,2,3,4", None), ("0.4,0.2\n", None), ("", None), ("x,y", None),
     ],
 )  # fmt: skip
-def test_locations_that_are_points(text: str, point: tuple[float, ...] | None) -> None:
+def test_locations_that_are_points(text, point):
     assert point_of(text) == point
     plan = parse_plan([GOOD[0], {"skill": "place", "args": {"object": "cube", "location": text}}]
                       if text else [GOOD[0]])  # fmt: skip
@@ -274,7 +274,7 @@ SENTENCES = {
 
 
 @pytest.mark.parametrize("sentence", SENTENCES)
-def test_sentences(sentence: str) -> None:
+def test_sentences(sentence):
     plan = parse_sentence(sentence, STATE_LANGUAGE)
     assert " ".join(map(str, plan)) == SENTENCES[sentence]
     check_plan(plan, STATE_LANGUAGE)
@@ -293,13 +293,13 @@ def test_sentences(sentence: str) -> None:
         "go home and fly", "pick up the bowl, then dance", "拿起碗，然后跳舞",  # noqa: RUF001
     ],
 )  # fmt: skip
-def test_sentences_that_are_not_understood(sentence: str) -> None:
+def test_sentences_that_are_not_understood(sentence):
     with pytest.raises(NotUnderstood):
         parse_sentence(sentence, STATE_LANGUAGE)
 
 
 @given(st.text(max_size=200))
-def test_no_text_does_harm(text: str) -> None:
+def test_no_text_does_harm(text):
     try:
         plan = parse_sentence(text, STATE_LANGUAGE)
     except NotUnderstood:
@@ -309,7 +309,7 @@ def test_no_text_does_harm(text: str) -> None:
                                            "backward"}  # fmt: skip
 
 
-def test_what_is_held_is_not_picked_again() -> None:
+def test_what_is_held_is_not_picked_again():
     state = STATE_LANGUAGE.holding("red_cube")
     assert str(parse_sentence("put the red cube on the shelf", state)[0]) == (
         "place(red_cube, shelf)"
@@ -317,7 +317,7 @@ def test_what_is_held_is_not_picked_again() -> None:
 
 
 @given(st.sets(st.sampled_from(NAMES)), st.sampled_from([None, *NAMES, "box_1"]))
-def test_examples_are_understood_whatever_is_known_and_held(names: set[str], held: str) -> None:
+def test_examples_are_understood_whatever_is_known_and_held(names, held):
     # Held may be what another client attached, which is no object of the tasks.
     state = replace(
         STATE_LANGUAGE.observed({n: STATE_LANGUAGE.objects[n] for n in names}), held=held
@@ -326,14 +326,14 @@ def test_examples_are_understood_whatever_is_known_and_held(names: set[str], hel
         check_plan(parse_sentence(sentence, state), state)
 
 
-def test_contradictions_are_found_before_anything_moves() -> None:
+def test_contradictions_are_found_before_anything_moves():
     plan = parse_sentence("pick up the red cube and pick up the blue cube", STATE_LANGUAGE)
     with pytest.raises(InvalidPlan) as error:
         check_plan(plan, STATE_LANGUAGE)
     assert error.value.step == 1
 
 
-def test_numbers_that_are_no_point_are_no_place() -> None:
+def test_numbers_that_are_no_point_are_no_place():
     with pytest.raises(NotUnderstood):
         parse_sentence("put the red cube at 0.4", STATE_LANGUAGE)
     plan = parse_sentence("put the red cube at 400, 0.1", STATE_LANGUAGE)
@@ -342,7 +342,7 @@ def test_numbers_that_are_no_point_are_no_place() -> None:
 
 
 @pytest.mark.parametrize("sentence", ["wipe with the sponge", "clean using it"])
-def test_wiping_without_a_surface_is_not_understood(sentence: str) -> None:
+def test_wiping_without_a_surface_is_not_understood(sentence):
     with pytest.raises(NotUnderstood, match="no known object in"):
         parse_sentence(sentence, STATE_LANGUAGE)
 
@@ -392,25 +392,25 @@ def told(sentence: str, state: WorldState = STATE_DRIVES) -> list[str]:
         ),
     ],
 )
-def test_a_plan_drives_to_what_is_out_of_reach(sentence, plan) -> None:
+def test_a_plan_drives_to_what_is_out_of_reach(sentence, plan):
     assert told(sentence) == plan
 
 
-def test_robots_without_a_base_do_not_drive() -> None:
+def test_robots_without_a_base_do_not_drive():
     fixed = dataclasses.replace(STATE_DRIVES, has_base=False)
     assert told("put the red cube on the table", fixed) == [
         "pick(red_cube)", "place(red_cube, table)"
     ]  # fmt: skip
 
 
-def test_the_stand_off_decides() -> None:
+def test_the_stand_off_decides():
     plan = (PlanStep("pick", {"object": "cup"}),)
     assert with_drives(plan, STATE_DRIVES) == plan
     near = dataclasses.replace(STATE_DRIVES, stand_off=0.3)
     assert [step.skill for step in with_drives(plan, near)] == ["navigate", "pick"]
 
 
-def test_what_was_lost_on_the_way_is_fetched_again() -> None:
+def test_what_was_lost_on_the_way_is_fetched_again():
     rest = (PlanStep("place", {"object": "red_cube", "location": "table"}),)
     assert [step.skill for step in repaired(rest, STATE_DRIVES, "dropped")] == [
         "navigate", "pick", "navigate", "place"
@@ -484,7 +484,7 @@ def run(robot: ScriptedRobot, plan=PLAN, limits: TaskLimits | None = None, ticks
     return runner
 
 
-def test_steps_in_order_with_fresh_observations() -> None:
+def test_steps_in_order_with_fresh_observations():
     robot = ScriptedRobot()
     runner = run(robot)
     assert runner.state is TaskStatus.SUCCEEDED
@@ -492,13 +492,13 @@ def test_steps_in_order_with_fresh_observations() -> None:
     assert robot.observations >= 2
 
 
-def test_failed_step_is_retried() -> None:
+def test_failed_step_is_retried():
     robot = ScriptedRobot("slipped")
     assert run(robot).state is TaskStatus.SUCCEEDED
     assert robot.started == ["pick", "pick", "place"]
 
 
-def test_dropped_object_is_picked_again() -> None:
+def test_dropped_object_is_picked_again():
     robot = ScriptedRobot("", "lost")
     runner = run(robot)
     assert runner.state is TaskStatus.SUCCEEDED
@@ -506,7 +506,7 @@ def test_dropped_object_is_picked_again() -> None:
     assert robot.started == ["pick", "place", "pick", "place"]
 
 
-def test_the_reason_is_the_failure_not_what_follows_from_it() -> None:
+def test_the_reason_is_the_failure_not_what_follows_from_it():
     """A place that has dropped the object cannot begin again: the gripper is empty."""
     runner = run(ScriptedRobot(*3 * ("", "lost")))
     assert runner.state is TaskStatus.FAILED
@@ -516,7 +516,7 @@ def test_the_reason_is_the_failure_not_what_follows_from_it() -> None:
 
 
 @pytest.mark.parametrize(("retries", "plans"), [(0, 1), (1, 3), (2, 2)])
-def test_failures_are_bounded(retries: int, plans: int) -> None:
+def test_failures_are_bounded(retries, plans):
     robot = ScriptedRobot(*["blocked"] * 100)
     runner = run(robot, limits=TaskLimits(retries=retries, plans=plans))
     assert runner.state is TaskStatus.FAILED
@@ -525,7 +525,7 @@ def test_failures_are_bounded(retries: int, plans: int) -> None:
     assert len(robot.started) == (retries + 1) * plans
 
 
-def test_vanished_object_ends_the_task_with_its_reason() -> None:
+def test_vanished_object_ends_the_task_with_its_reason():
     robot = ScriptedRobot("moved", "moved")
     runner = TaskRunner(robot, PLAN)
     for _ in range(4):
@@ -538,14 +538,14 @@ def test_vanished_object_ends_the_task_with_its_reason() -> None:
     assert "cube" in runner.reason.text
 
 
-def test_step_that_never_ends_is_canceled_at_its_timeout() -> None:
+def test_step_that_never_ends_is_canceled_at_its_timeout():
     robot = ScriptedRobot("never", "never")
     runner = run(robot, limits=TaskLimits(retries=0, plans=1))
     assert runner.state is TaskStatus.FAILED
     assert robot.canceled == 1
 
 
-def test_cancel_stops_the_step() -> None:
+def test_cancel_stops_the_step():
     robot = ScriptedRobot("never")
     runner = TaskRunner(robot, PLAN)
     runner.tick()
@@ -556,14 +556,14 @@ def test_cancel_stops_the_step() -> None:
     assert runner.tick() is TaskStatus.CANCELED
 
 
-def test_failures_stay_in_the_log() -> None:
+def test_failures_stay_in_the_log():
     runner = run(ScriptedRobot("slipped"))
     texts = [event.text for event in runner.events]
     assert any("slipped" in text for text in texts)
     assert texts[-1] == "succeeded"
 
 
-def test_states_of_a_served_task() -> None:
+def test_states_of_a_served_task():
     world = ScriptedRobot().state
     assert ServedTask().status(world)["state"] == "idle"
     why = Reason(TaskCode.NOT_UNDERSTOOD, "no such skill")
@@ -578,7 +578,7 @@ def test_states_of_a_served_task() -> None:
     assert (waiting.state, waiting.waits, waiting.status(world)["plan"]) == ("canceled", False, [])
 
 
-def test_progress_of_a_served_task_until_it_is_canceled() -> None:
+def test_progress_of_a_served_task_until_it_is_canceled():
     robot = ScriptedRobot()
     task = ServedTask("x", 1, PLAN)
     task.runner = TaskRunner(robot, PLAN)

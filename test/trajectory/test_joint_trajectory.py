@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Joint trajectories: sampling, validation, splices, playback rate."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

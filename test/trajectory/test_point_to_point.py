@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jerk-limited motions: state to state, with a limited speed of a point, by the online limiter."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

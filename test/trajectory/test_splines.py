@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Splines through waypoints, by all methods."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

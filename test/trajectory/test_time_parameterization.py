@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Timing of planner paths, also within effort limits."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 

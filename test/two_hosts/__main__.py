@@ -4,8 +4,6 @@
 Prints the measurements as JSON. Exit code 77: no permission for namespaces.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

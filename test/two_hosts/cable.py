@@ -6,8 +6,6 @@ The kernel's emulation (``tc netem``) is a module that many systems lack. Reads 
 networks) from its standard input and ends with it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import heapq
 import os

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two network namespaces connected only by a cable."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Controllers and robot on two hosts, by each kind of discovery; a cable cut during a motion."""
 
-from __future__ import annotations
-
 import json
 import sys
 

@@ -1,12 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fixtures for the tests of the viewer."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator
-
 import pytest
-from view.toy_robot import HandMade, hand_made
+from view.toy_robot import hand_made
 
 from motion_nodes.extras.viewer.browser import BrowserViewer
 from motion_nodes.extras.viewer.page_server import PageSettings
@@ -16,13 +12,13 @@ FREE_PORT = PageSettings(port=0)
 
 
 @pytest.fixture
-def toy() -> HandMade:
+def toy():
     """An arm."""
     return hand_made()
 
 
 @pytest.fixture
-def open_viewer() -> Iterator[Callable[..., BrowserViewer]]:
+def open_viewer():
     """Open viewers on free ports, closed after the test."""
     opened: list[BrowserViewer] = []
 

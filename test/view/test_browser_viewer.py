@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The viewer as a whole, without a page: names, bad input, callbacks, threads, clean close."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import threading

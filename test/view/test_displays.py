@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Frames of /tf, clouds and images in the viewer, without a page."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from view.toy_robot import pose

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Goals by clicks on the floor, and the panel of the simulation, without a page."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Joint sliders as the goal state: they move a ghost and never the robot."""
 
-from __future__ import annotations
-
 import asyncio
 
 import numpy as np

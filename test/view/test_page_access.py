@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Access to the page, its script, icons and port."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import socket
@@ -159,7 +157,7 @@ def response(body: bytes, kind: str, encoding: str) -> Response:
 
 
 @pytest.mark.parametrize("compressed", [True, False])
-def test_a_page_gets_the_script_once(compressed: bool) -> None:
+def test_a_page_gets_the_script_once(compressed):
     body = gzip.compress(PAGE) if compressed else PAGE
     found = with_script(response(body, "text/html", "gzip" if compressed else "identity"), "a & b")
     page = gzip.decompress(found.body) if compressed else bytes(found.body)
@@ -171,7 +169,7 @@ def test_a_page_gets_the_script_once(compressed: bool) -> None:
     assert found.headers["Set-Cookie"] == "a=b"
 
 
-def test_other_files_stay_as_they_are() -> None:
+def test_other_files_stay_as_they_are():
     script = response(b"const head = '<head>';", "application/javascript", "identity")
     assert with_script(script) is script
 
@@ -265,7 +263,7 @@ def test_port_is_free_again_after_close(open_viewer, toy):
     assert free_port(HOST, port, 0) == port
 
 
-def test_icons_are_the_same_and_the_archive_is_closed_afterwards() -> None:
+def test_icons_are_the_same_and_the_archive_is_closed_afterwards():
     names = (viser.Icon.HAND_STOP, viser.Icon.TARGET)
     expected = [_icons.svg_from_icon(name) for name in names]
     _icons.svg_from_icon.cache_clear()

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scenes, collision spheres and planned paths in the viewer, without a page."""
 
-from __future__ import annotations
-
 import itertools
 import time
 from dataclasses import replace

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Steps of jogged poses: along and about the axes of the base and of the tool."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

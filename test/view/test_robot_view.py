@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The nodes of the scene: shapes, colours, poses, cameras, and messages when a joint moves."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from contextlib import nullcontext
@@ -247,7 +245,7 @@ def camera(*balls: tuple[tuple[float, float, float], float], **options: Any) -> 
 
 
 @pytest.mark.parametrize("size", [(1400, 900), (1024, 768), (760, 420), (800, 1200), (390, 844)])
-def test_robots_fill_what_the_panel_leaves_free(size: tuple[int, int]) -> None:
+def test_robots_fill_what_the_panel_leaves_free(size):
     balls = [(np.array([0.0, 0.0, 0.5]), 0.6), (np.array([0.5, -0.5, 0.1]), 0.2)]
     position, look_at = camera_for(balls, VIEW_DIRECTION, 0.0, size)
     ahead = (look_at - position) / np.linalg.norm(look_at - position)
@@ -268,13 +266,13 @@ def test_robots_fill_what_the_panel_leaves_free(size: tuple[int, int]) -> None:
     assert max(np.ptp(x) / free[0], np.ptp(y) / free[1]) > 0.6, "no smaller than needed"
 
 
-def test_min_radius_leaves_room_to_drive() -> None:
+def test_min_radius_leaves_room_to_drive():
     small, roomy = (camera(((0.0, 0.0, 0.1), 0.1), min_radius=r) for r in (0.0, 0.9))
     distances = [float(np.linalg.norm(v.position - v.look_at)) for v in (small, roomy)]
     assert distances[1] / distances[0] == pytest.approx(9.0)
 
 
-def test_nothing_to_show_is_no_error() -> None:
+def test_nothing_to_show_is_no_error():
     assert np.isfinite(camera().position).all()
 
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Velocity and acceleration scaling: one pair for all robots, always in range."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

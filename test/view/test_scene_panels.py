@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Objects on the page: added, sized, attached to links; scene files."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

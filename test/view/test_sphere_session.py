@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Editing collision spheres: selection, changes, undo and saving; the command motion spheres."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import signal
 import subprocess
 import sys
 import urllib.request
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -140,7 +137,7 @@ def test_where_it_cannot_be_saved_it_says_so_and_nothing_is_lost(session, tmp_pa
 
 
 @pytest.mark.parametrize("shipped", [True, False])
-def test_it_serves_a_page_until_ctrl_c(tmp_path: Path, shipped: bool) -> None:
+def test_it_serves_a_page_until_ctrl_c(tmp_path, shipped):
     robot, saves_to = "jetbot", "jetbot_spheres.yaml"
     if not shipped:
         folder = tmp_path / "my_bot"
@@ -161,7 +158,7 @@ def test_it_serves_a_page_until_ctrl_c(tmp_path: Path, shipped: bool) -> None:
     assert not (tmp_path / "jetbot_spheres.yaml").exists(), "no file without saving"
 
 
-def test_an_unknown_robot_is_said_in_one_line(tmp_path: Path) -> None:
+def test_an_unknown_robot_is_said_in_one_line(tmp_path):
     command = [sys.executable, "-m", "motion_nodes.cli.main", "spheres", "frnka"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stop, Resume, drive pads and the trail of a base."""
 
-from __future__ import annotations
-
 import asyncio
 
 import numpy as np

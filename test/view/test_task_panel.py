@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tab of tasks, without a page: sent commands, and the displayed status of a task server."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inputs of users: typed, held, out of range, in degrees; each is told once and in order."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 import threading

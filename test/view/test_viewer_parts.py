@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parts of the viewer without a page: history, health, status lines, handles, camera."""
 
-from __future__ import annotations
-
 import re
 import time
 import urllib.request
@@ -308,7 +306,7 @@ def test_the_panel_has_no_symbols_that_need_a_font_of_their_own():
     assert {path.name for path in sources if symbols.search(path.read_text("utf-8"))} == set()
 
 
-def test_curves_are_those_of_updates_with_episodes() -> None:
+def test_curves_are_those_of_updates_with_episodes():
     with LearningPage("learning reach", 0) as page:
         assert urllib.request.urlopen(page.url, timeout=10.0).status == 200
         page.show([100, 200, 300], [np.nan, -2.0, 1.5], [np.nan, 0.0, 0.25], "300 steps")

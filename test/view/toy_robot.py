@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small robot for the tests of the viewer."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

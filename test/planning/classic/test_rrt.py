@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """RRT and RRT*: checked edges, costs, shortest paths; pictures of the planar world."""
 
-from __future__ import annotations
-
 import time
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
@@ -26,7 +24,7 @@ from motion_nodes.kernels.search.rrt import Costs
 PLANAR = RrtSettings(step_size=0.5, max_iterations=20_000)
 
 
-def test_maze_is_solved_with_ends_exact_and_edges_free() -> None:
+def test_maze_is_solved_with_ends_exact_and_edges_free():
     world = maze()
     start, goal = np.array([0.5, 0.5]), np.array([9.5, 0.5])
     planner = Rrt(PLANAR)
@@ -44,7 +42,7 @@ def test_maze_is_solved_with_ends_exact_and_edges_free() -> None:
     assert (tree.parents[1:] < np.arange(1, len(tree.parents))).all()
 
 
-def test_wall_thinner_than_a_step_is_not_jumped_over() -> None:
+def test_wall_thinner_than_a_step_is_not_jumped_over():
     # The wall spans the square: no path exists, and start and goal are less than a step apart.
     world = PlanarWorld([Wall((5.0, 5.0), (0.02, 10.0))], radius=0.02, resolution=0.01)
     planner = Rrt(RrtSettings(step_size=1.0, max_iterations=3000))
@@ -56,7 +54,7 @@ def test_wall_thinner_than_a_step_is_not_jumped_over() -> None:
     assert (tree.nodes[:, 0] < 5.0).all()
 
 
-def test_equal_seeds_give_equal_paths_and_others_do_not() -> None:
+def test_equal_seeds_give_equal_paths_and_others_do_not():
     world = maze()
     request = world.request((0.5, 0.5), (9.5, 0.5))
     first, again = (Rrt(PLANAR).plan(request).path for _ in range(2))
@@ -67,7 +65,7 @@ def test_equal_seeds_give_equal_paths_and_others_do_not() -> None:
     assert first.shape != other.shape or (first != other).any()
 
 
-def test_start_and_goal_in_a_wall_are_told() -> None:
+def test_start_and_goal_in_a_wall_are_told():
     world = maze()
     inside = Rrt(PLANAR).plan(world.request((2.5, 3.0), (9.5, 0.5)))
     assert inside.status is PlanStatus.START_IN_COLLISION
@@ -77,7 +75,7 @@ def test_start_and_goal_in_a_wall_are_told() -> None:
     assert "wall_2" in blocked.reason
 
 
-def test_start_that_is_the_goal_needs_no_search() -> None:
+def test_start_that_is_the_goal_needs_no_search():
     result = Rrt(PLANAR).plan(maze().request((0.5, 0.5), (0.5, 0.5)))
     assert result.success
     assert result.iterations == 0
@@ -85,7 +83,7 @@ def test_start_that_is_the_goal_needs_no_search() -> None:
     np.testing.assert_array_equal(result.path, [[0.5, 0.5], [0.5, 0.5]])
 
 
-def test_time_and_cancelling_end_the_search() -> None:
+def test_time_and_cancelling_end_the_search():
     world = PlanarWorld([Wall((5.0, 5.0), (0.5, 10.0))])
     endless = Rrt(RrtSettings(step_size=0.2, max_iterations=10_000_000 // 100))
     late = endless.plan(world.request((1, 1), (9, 9), timeout=0.05))
@@ -98,7 +96,7 @@ def test_time_and_cancelling_end_the_search() -> None:
     assert stopped.path is None
 
 
-def test_arm_finds_its_way_between_barriers() -> None:
+def test_arm_finds_its_way_between_barriers():
     checker = barrier_checker()
     settings = RrtSettings(step_size=1.0, distance_metric_weights=WEIGHTS)
     solved = 0
@@ -114,7 +112,7 @@ def test_arm_finds_its_way_between_barriers() -> None:
     assert solved >= 4
 
 
-def test_share_of_the_samples_is_drawn_near_goals() -> None:
+def test_share_of_the_samples_is_drawn_near_goals():
     # The goal is walled in, so the trees show the distribution of the samples.
     walls = [
         Wall((8.0, 8.5), (1.1, 0.1)), Wall((8.0, 7.5), (1.1, 0.1)), Wall((8.5, 8.0), (0.1, 1.1)),
@@ -131,7 +129,7 @@ def test_share_of_the_samples_is_drawn_near_goals() -> None:
     assert shares[1] > 1.5 * shares[0]
 
 
-def test_one_of_several_goals_is_reached_and_named() -> None:
+def test_one_of_several_goals_is_reached_and_named():
     world = PlanarWorld([Wall((7.0, 7.0), (2.0, 2.0))])
     request = replace(
         world.request((1, 1), (7, 7)), goals=(JointGoal((7.0, 7.0)), JointGoal((2.0, 3.0)))
@@ -141,7 +139,7 @@ def test_one_of_several_goals_is_reached_and_named() -> None:
     assert result.goal_index == 1
 
 
-def test_settings_out_of_range_are_refused() -> None:
+def test_settings_out_of_range_are_refused():
     for bad in (
         {"step_size": 0.0},
         {"goal_bias": 1.5},
@@ -156,7 +154,7 @@ def test_settings_out_of_range_are_refused() -> None:
         Rrt(RrtSettings(distance_metric_weights=(1.0,))).plan(world.request((1, 1), (9, 9)))
 
 
-def test_direct_motion_goes_straight_or_says_where_it_is_blocked() -> None:
+def test_direct_motion_goes_straight_or_says_where_it_is_blocked():
     world = maze()
     straight = DirectMotion().plan(world.request((0.5, 0.5), (0.5, 9.0)))
     assert straight.success
@@ -181,7 +179,7 @@ def settings(**values: object) -> RrtStarSettings:
 
 
 @pytest.mark.parametrize("neighbours", ["nearest", "radius"])
-def test_path_never_gets_longer_and_is_valid(neighbours: str) -> None:
+def test_path_never_gets_longer_and_is_valid(neighbours):
     world = maze()
     told: list[tuple[int, float]] = []
     planner = RrtStar(settings(neighbours=neighbours), lambda i, cost: told.append((i, cost)))
@@ -197,7 +195,7 @@ def test_path_never_gets_longer_and_is_valid(neighbours: str) -> None:
     assert (result.path[-1] == [9.5, 0.5]).all()
 
 
-def test_first_path_is_that_of_rrt_connect_and_samples_are_those_that_can_shorten_it() -> None:
+def test_first_path_is_that_of_rrt_connect_and_samples_are_those_that_can_shorten_it():
     world, start, goal = maze(), np.array([0.5, 0.5]), np.array([9.5, 0.5])
     told: list[float] = []
     planner = RrtStar(settings(), lambda _, cost: told.append(cost))
@@ -215,7 +213,7 @@ def test_first_path_is_that_of_rrt_connect_and_samples_are_those_that_can_shorte
     assert (tree.nodes[:, 1] > 2.0).sum() > 100
 
 
-def test_without_a_first_path_the_tree_begins_with_the_start_alone() -> None:
+def test_without_a_first_path_the_tree_begins_with_the_start_alone():
     request = maze().request((0.5, 0.5), (9.5, 0.5), timeout=60.0)
     told: list[int] = []
     result = RrtStar(settings(first_path=False), lambda i, _: told.append(i)).plan(request)
@@ -227,7 +225,7 @@ def test_without_a_first_path_the_tree_begins_with_the_start_alone() -> None:
 
 
 @pytest.mark.parametrize("step", [0.01, 0.3, 100.0])
-def test_first_branch_is_divided_into_steps(step: float) -> None:
+def test_first_branch_is_divided_into_steps(step):
     # No path is shorter than the straight line, so the branch does not change.
     world = PlanarWorld()
     planner = RrtStar(RrtStarSettings(step_size=step, max_iterations=300))
@@ -240,7 +238,7 @@ def test_first_branch_is_divided_into_steps(step: float) -> None:
     assert max_depth(result.path, world.checker) < 1e-3
 
 
-def test_costs_of_all_nodes_are_the_lengths_of_their_ways(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_costs_of_all_nodes_are_the_lengths_of_their_ways(monkeypatch):
     kept: list[Costs] = []
 
     def keep(*values: object) -> Costs:
@@ -273,7 +271,7 @@ def test_costs_of_all_nodes_are_the_lengths_of_their_ways(monkeypatch: pytest.Mo
     assert seen == count - 1
 
 
-def test_shortest_way_around_a_wall_is_come_near_to() -> None:
+def test_shortest_way_around_a_wall_is_come_near_to():
     # Around the end of one wall: two straight lines past its corner, one radius away.
     world = PlanarWorld([Wall((5.0, 3.0), (0.2, 6.0))], radius=0.05)
     start, goal = np.array([2.0, 4.0]), np.array([8.0, 4.0])
@@ -286,7 +284,7 @@ def test_shortest_way_around_a_wall_is_come_near_to() -> None:
 
 
 @pytest.mark.long
-def test_paths_are_shorter_than_those_of_rrt_on_average() -> None:
+def test_paths_are_shorter_than_those_of_rrt_on_average():
     world = maze()
     plain, star = [], []
     for seed in range(6):
@@ -299,13 +297,13 @@ def test_paths_are_shorter_than_those_of_rrt_on_average() -> None:
 
 
 @pytest.mark.long
-def test_equal_seeds_give_equal_paths() -> None:
+def test_equal_seeds_give_equal_paths():
     request = maze().request((0.5, 0.5), (9.5, 0.5), timeout=60.0)
     first, again = (RrtStar(settings()).plan(request).path for _ in range(2))
     np.testing.assert_array_equal(first, again)
 
 
-def test_straight_way_ends_the_search_at_once() -> None:
+def test_straight_way_ends_the_search_at_once():
     world = PlanarWorld()
     planner = RrtStar(RrtStarSettings(step_size=20.0, max_iterations=100_000, goal_bias=1.0))
     result = planner.plan(world.request((1, 1), (9, 9), timeout=60.0))
@@ -314,7 +312,7 @@ def test_straight_way_ends_the_search_at_once() -> None:
 
 
 @pytest.mark.long
-def test_search_time_ends_an_arms_search_with_its_best_path() -> None:
+def test_search_time_ends_an_arms_search_with_its_best_path():
     checker = barrier_checker()
     chosen = RrtStarSettings(step_size=1.5, search_time=1.0)
     request = PlanRequest(checker, START, (JointGoal(GOAL),), timeout=40.0)
@@ -325,14 +323,14 @@ def test_search_time_ends_an_arms_search_with_its_best_path() -> None:
     assert (result.path[-1] == GOAL).all()
 
 
-def test_no_way_at_all_is_told() -> None:
+def test_no_way_at_all_is_told():
     world = PlanarWorld([Wall((5.0, 5.0), (0.1, 10.0))])
     result = RrtStar(settings()).plan(world.request((1, 1), (9, 9), timeout=60.0))
     assert result.status is PlanStatus.ITERATION_LIMIT
     assert result.path is None
 
 
-def test_settings_out_of_range_are_refused_of_rrt_star() -> None:
+def test_settings_out_of_range_are_refused_of_rrt_star():
     for bad in ({"neighbours": "all"}, {"rewire_radius": 0.0}, {"search_time": -1.0}):
         with pytest.raises(InvalidConfig, check=about(next(iter(bad)))):
             RrtStarSettings(**bad)  # type: ignore[arg-type]
@@ -349,7 +347,7 @@ SVG = "{http://www.w3.org/2000/svg}"
         RrtConnect(),
     ],
 )
-def test_tree_and_path_stand_in_the_picture(planner: Rrt | RrtStar | RrtConnect) -> None:
+def test_tree_and_path_stand_in_the_picture(planner):
     world = maze()
     result = planner.plan(world.request((0.5, 0.5), (9.5, 0.5), timeout=60.0))
     tree = planner.tree()
@@ -366,7 +364,7 @@ def test_tree_and_path_stand_in_the_picture(planner: Rrt | RrtStar | RrtConnect)
     assert len(obstacles) == len(world.obstacles)
 
 
-def test_world_without_room_is_refused() -> None:
+def test_world_without_room_is_refused():
     with pytest.raises(InvalidConfig):
         PlanarWorld(low=(1.0, 1.0), high=(1.0, 2.0))
     with pytest.raises(InvalidConfig, check=about("radius")):

@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Task-space planner: tolerances, paths, settings and their files."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -62,7 +59,7 @@ def free_checker() -> CollisionChecker:
 
 
 @pytest.mark.parametrize("tolerance", [POSITION, POSE, IkTolerance(math.inf, 0.005)])
-def test_target_between_barriers_is_reached_to_the_final_tolerance(tolerance: IkTolerance) -> None:
+def test_target_between_barriers_is_reached_to_the_final_tolerance(tolerance):
     checker = barrier_checker()
     goals = (PoseGoal(TIP, TARGET, tolerance),)
     request = PlanRequest(checker, START, goals, timeout=100.0, random_seed=2)
@@ -79,7 +76,7 @@ def test_target_between_barriers_is_reached_to_the_final_tolerance(tolerance: Ik
     assert checker.limits.within(result.path, 1e-12)
 
 
-def test_equal_seeds_give_equal_paths_and_others_do_not() -> None:
+def test_equal_seeds_give_equal_paths_and_others_do_not():
     request = PlanRequest(free_checker(), START, (PoseGoal(TIP, TARGET, POSITION),), timeout=30.0)
     first, again = (TaskSpaceRrt(CONFIG).plan(request).path for _ in range(2))
     other = TaskSpaceRrt(CONFIG).plan(replace(request, random_seed=5)).path
@@ -90,7 +87,7 @@ def test_equal_seeds_give_equal_paths_and_others_do_not() -> None:
 
 
 @pytest.mark.long
-def test_behind_a_wall_both_ends_are_searched_and_equal_seeds_give_equal_paths() -> None:
+def test_behind_a_wall_both_ends_are_searched_and_equal_seeds_give_equal_paths():
     """If the tree alone finds no path in a bounded number of iterations, RRT-Connect is used."""
     checker = barrier_checker()
     counts = []
@@ -111,7 +108,7 @@ def test_behind_a_wall_both_ends_are_searched_and_equal_seeds_give_equal_paths()
     assert max(counts) <= 1500
 
 
-def test_point_beside_the_link_is_what_is_led() -> None:
+def test_point_beside_the_link_is_what_is_led():
     X_LT = at(0.0, 0.02, 0.1)
     goal = PoseGoal("panda_hand", at(0.45, 0.2, 0.4), POSITION, X_LT)
     result = TaskSpaceRrt(CONFIG).plan(PlanRequest(free_checker(), START, (goal,), timeout=30.0))
@@ -119,7 +116,7 @@ def test_point_beside_the_link_is_what_is_led() -> None:
     assert np.linalg.norm(tip[:3, 3] - [0.45, 0.2, 0.4]) <= 1e-4
 
 
-def test_region_is_reached_anywhere_inside() -> None:
+def test_region_is_reached_anywhere_inside():
     box = IkTolerance((0.1, 0.02, 0.05), math.inf)
     goal = PoseGoal(TIP, at(0.5, 0.3, 0.5), box)
     result = TaskSpaceRrt(CONFIG).plan(PlanRequest(free_checker(), START, (goal,), timeout=30.0))
@@ -127,7 +124,7 @@ def test_region_is_reached_anywhere_inside() -> None:
     assert (away <= np.array([0.1, 0.02, 0.05]) + 1e-9).all()
 
 
-def test_one_of_several_poses_is_reached_and_named() -> None:
+def test_one_of_several_poses_is_reached_and_named():
     far = PoseGoal(TIP, at(3.0, 0.0, 0.0), POSITION)
     near = PoseGoal(TIP, at(0.4, 0.2, 0.4), POSITION)
     request = PlanRequest(free_checker(), START, (far, near), timeout=30.0)
@@ -136,7 +133,7 @@ def test_one_of_several_poses_is_reached_and_named() -> None:
     assert result.goal_index == 1
 
 
-def test_target_out_of_reach_ends_in_words() -> None:
+def test_target_out_of_reach_ends_in_words():
     goal = PoseGoal(TIP, at(3.0, 0.0, 0.0), POSITION)
     few = replace(CONFIG, max_iterations=500)
     result = TaskSpaceRrt(few).plan(PlanRequest(free_checker(), START, (goal,), timeout=30.0))
@@ -145,7 +142,7 @@ def test_target_out_of_reach_ends_in_words() -> None:
     assert "came to" in result.reason
 
 
-def test_tip_that_is_there_already_needs_no_tree() -> None:
+def test_tip_that_is_there_already_needs_no_tree():
     X = Kinematics(franka().tree, franka().group("arm").joints).pose(START, "panda_hand")
     request = PlanRequest(free_checker(), START, (PoseGoal("panda_hand", X, POSE),))
     result = TaskSpaceRrt(CONFIG).plan(request)
@@ -180,7 +177,7 @@ def with_task(**values: float) -> RrtConfig:
         with_task(gradient_substep_size=0.1),
     ],
 )
-def test_each_setting_acts(other: RrtConfig) -> None:
+def test_each_setting_acts(other):
     # A far target makes the tree spread; a near one ends the search at it.
     near = Kinematics(franka().tree, franka().group("arm").joints).pose(START, TIP)
     near = at(0.1, 0.3, -0.1) @ near @ from_xyz_rpy((0.0, 0.0, 0.0), (0.3, 0.5, 0.8))
@@ -196,7 +193,7 @@ def test_each_setting_acts(other: RrtConfig) -> None:
     assert any(not np.array_equal(a, b) for a, b in zip(*nodes, strict=True))
 
 
-def test_wider_zone_ends_the_search_earlier_and_as_exactly() -> None:
+def test_wider_zone_ends_the_search_earlier_and_as_exactly():
     goal = PoseGoal(TIP, TARGET, POSITION)
     request = PlanRequest(free_checker(), START, (goal,), timeout=30.0)
     iterations = []
@@ -207,7 +204,7 @@ def test_wider_zone_ends_the_search_earlier_and_as_exactly() -> None:
     assert iterations[0] <= iterations[1]
 
 
-def test_joint_goals_of_its_name_go_to_rrt_connect() -> None:
+def test_joint_goals_of_its_name_go_to_rrt_connect():
     planner = make_planner("JacobianTransposeRRT", CONFIG)
     request = PlanRequest(free_checker(), START, (JointGoal(START + 0.1),))
     assert planner.plan(request).planner == "RRTConnect"
@@ -250,7 +247,7 @@ enable_self_collision_checking: false
 """
 
 
-def test_every_key_of_a_file_is_taken(tmp_path: Path) -> None:
+def test_every_key_of_a_file_is_taken(tmp_path):
     file = tmp_path / "rrt.yaml"
     file.write_text(FRANKA)
     config, notes = read_rrt_config(file)
@@ -278,7 +275,7 @@ def test_every_key_of_a_file_is_taken(tmp_path: Path) -> None:
     assert "cuda_tree_params" in notes[0]
 
 
-def test_settings_for_joint_targets_come_along() -> None:
+def test_settings_for_joint_targets_come_along():
     config, _ = rrt_config(
         {"step_size": 0.2, "cspace_planning_params": {"exploration_fraction": 0.9}}, "x"
     )
@@ -287,7 +284,7 @@ def test_settings_for_joint_targets_come_along() -> None:
     assert chosen.max_iterations == 50_000
 
 
-def test_unknown_keys_are_noted_with_the_nearest_word() -> None:
+def test_unknown_keys_are_noted_with_the_nearest_word():
     config, notes = rrt_config({"step_sise": 0.2, "other": {"x": 1}}, "my.yaml")
     assert config == RrtConfig()
     assert len(notes) == 2
@@ -322,12 +319,12 @@ def test_unknown_keys_are_noted_with_the_nearest_word() -> None:
         ("no_such/step_size", 1),
     ],
 )
-def test_values_that_are_not_allowed_are_refused_by_name(name: str, value: object) -> None:
+def test_values_that_are_not_allowed_are_refused_by_name(name, value):
     with pytest.raises(InvalidConfig, match=name.rpartition("/")[2].replace("x_target", "target")):
         RrtConfig().with_param(name, value)
 
 
-def test_a_file_that_is_none_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_none_is_told(tmp_path):
     broken = tmp_path / "broken.yaml"
     broken.write_text("step_size: [")
     with pytest.raises(InvalidDescription, match=r"broken\.yaml"):

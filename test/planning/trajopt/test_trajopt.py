@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trajectory optimization: faster than shortened paths, within limits, collision-free."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
