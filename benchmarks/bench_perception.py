@@ -23,10 +23,10 @@ from dataclasses import replace
 
 import numpy as np
 from harness import Options, Report, Row, Spread, benchmark, motion_up, progress, take_turns
+from crate_crossing import CAMERAS, RIGHT, CrateCrossing, touch_time
+from crate_watcher import Watcher, deviation, series
 from perception import boxes_seen
 from perception.boxes_seen import EYE, SETTINGS, TABLE, camera, centres, depth_of, with_faults
-from perception.crate_crossing import CAMERAS, RIGHT, CrateCrossing, touch_time
-from perception.crate_watcher import Watcher, deviation, series
 from scipy.spatial import cKDTree
 from scipy.spatial.transform import Rotation
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random valid requests in a row to the task server of ``motion up``, over ROS.
 
-    cd test; python -m nodes.task_requests 50 --seed 1
+    python benchmarks/task_requests.py 50 --seed 1
 
 sends sentences (English and Chinese) and plans of all skills of an arm, by topic and by action, to
 one suite with shipped defaults, and prints each one that fails with its reason. The judge is the
@@ -11,14 +11,15 @@ object with a force. About half a minute per request.
 
 import argparse
 import json
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from harness import motion_up, progress
 from geometry_msgs.msg import WrenchStamped
+from harness.processes import isolate
 from nav2_msgs.action import DummyBehavior
 from ros_client import RosClient
 from sensor_msgs.msg import JointState
@@ -26,11 +27,6 @@ from simulated_objects import SimulatedObjects
 from task_client import TaskClient
 
 from motion_nodes.ros import qos
-
-sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
-
-from harness import motion_up, progress
-from harness.processes import isolate
 
 MOVABLE = {
     "red_cube": "box:0.04,0.04,0.04:0.1", "sponge": "box:0.05,0.05,0.05:0.05",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random scenes for skills in contact, judged by the physics.
 
-    cd test; python -m nodes.contact_trials 10
+    python benchmarks/contact_trials.py 10
 
 prints how many of ten scenes of each skill succeed, and why others do not (about ten minutes).
 """
@@ -9,7 +9,10 @@ prints how many of ten scenes of each skill succeed, and why others do not (abou
 import itertools
 import sys
 import tempfile
+from collections.abc import Iterator
+from typing import Any
 
+import harness  # noqa: F401 (the path of the tests' helpers)
 import numpy as np
 import trimesh
 from nodes.lockstep_arm import POLL, LockstepArm
@@ -25,6 +28,7 @@ from motion_nodes.nodes.task.skill_robot import WorkExecution
 
 
 def numbers(*values: float) -> str:
+    """Return numbers as one word."""
     return ",".join(f"{value:.4f}" for value in values)
 
 
@@ -144,12 +148,15 @@ class Tasks:
         self.cell, self.skills = cell, cell.skills()
 
     def observe(self) -> WorldState:
+        """Return what is there."""
         return self.cell.observe()
 
     def start(self, step: PlanStep, state: WorldState) -> WorkExecution:
+        """Begin a step."""
         return WorkExecution(self.skills, step, state)
 
     def now(self) -> float:
+        """Return the simulated time [s]."""
         return float(self.cell.world.time)
 
     def run(self, sentence: str, until: float = 300.0) -> TaskRunner:
@@ -204,7 +211,7 @@ def pick_times(seed: int) -> tuple[float, float]:
     skills, known = cell.skills(), {}
     found = skills.reach.grasp
 
-    def grasp(*args):
+    def grasp(*args: Any) -> Iterator[None]:
         known["grasp"] = yield from found(*args)
         return known["grasp"]
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Detection of the objects of random scenes in depth images of MuJoCo, against their true poses.
 
-    cd test; python -m perception.detection_trials 100 [--width 320] [--noise 0.001]
+    python benchmarks/detection_trials.py 100 [--width 320] [--noise 0.001]
 
 prints how many objects are missed or invented, and the errors of position and size.
 """

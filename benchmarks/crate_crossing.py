@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import harness  # noqa: F401 (the path of the tests' helpers)
 import numpy as np
 from rmpflow.judged_arm import FRAME, JudgedArm, Verdict
 from sim.lockstep_robot import NAME

@@ -2,7 +2,7 @@
 """A ROS client for crates in view of depth cameras; see ``crate_crossing.py``."""
 
 import numpy as np
-from perception.crate_crossing import LEFT, RIGHT, target_at
+from crate_crossing import LEFT, RIGHT, target_at
 from sensor_msgs.msg import JointState
 
 from motion_nodes.nodes.demo import surprise
