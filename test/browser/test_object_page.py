@@ -66,23 +66,3 @@ def test_a_click_on_an_object_chooses_it(cell):
     cell.world.clear()
     cell.viewer.update_scene("franka", cell.world.scene)
     cell.wait(lambda: editor.choice.value == "(none)", "nothing is chosen")
-
-
-@pytest.mark.long
-def test_an_object_is_attached_to_the_tool_and_detached(cell):
-    page, world = cell.page, cell.world
-    page.tab("Scene")
-    page.click("Add object")
-    (name,) = cell.wait(lambda: tuple(world.scene.objects), "the object is added")
-    page.click("Attach object")
-    body = cell.wait(lambda: world.scene.attached.get(name), "the object is attached")
-    assert body.link == "panda_hand_tcp"
-    page.wait_for_text("Attached to panda_hand_tcp")
-    node = cell.wait(
-        lambda: cell.live.planning.objects._nodes.get(("attached", name)), "it is drawn"
-    )
-    assert node.name.rpartition("/")[0].endswith("/panda_hand_tcp"), "it moves with its link"
-    page.click("Detach object")
-    cell.wait(lambda: name in world.scene.objects, "the object is in the world")
-    page.click("Remove object")
-    cell.wait(lambda: not world.scene.objects, "the object is removed")

@@ -79,15 +79,6 @@ def test_the_scene_is_drawn_and_its_switch_hides_it(page, viewer):
     wait_for(lambda: red(page) <= nothing, "the box is gone")
 
 
-def test_collision_spheres_are_shown_on_demand(page, viewer):
-    page.tab("Scene")
-    before = orange(page)
-    page.check("Collision spheres", True)
-    wait_for(lambda: orange(page) > before + 400, "the spheres are drawn")
-    page.check("Collision spheres", False)
-    wait_for(lambda: orange(page) < before + 100, "the spheres are hidden")
-
-
 @pytest.mark.long
 def test_a_plan_is_played_scrubbed_and_hidden(page, viewer, tmp_path):
     nothing = orange(page)

@@ -2,7 +2,6 @@
 """The sphere editor in a real browser: selection by click, drag, fit, undo, save."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from browser.chromium import wait_for as wait_within
 
 from motion_nodes.core.robot.link_poses import LinkPoses
 from motion_nodes.core.robot.loader import load_robot
-from motion_nodes.core.scene.sphere_set import SphereSet
 from motion_nodes.extras.viewer.sphere_editor import SphereEditor, SphereSession
 from motion_nodes.typing import Array
 
@@ -106,54 +104,3 @@ def test_a_sphere_is_dragged_and_that_is_undone(page, editor):
         wait(lambda now=now: session.spheres is not now, "a change is taken back")
     wait(lambda: np.allclose(editor.picture.nodes[LINK].batched_positions[index], start),
          "it is drawn where it was")  # fmt: skip
-
-
-@pytest.mark.long
-def test_spheres_are_added_connected_resized_and_deleted(page, editor):
-    session = editor.session
-    count = len(session.spheres.of(session.link))
-
-    def has(number: int) -> Callable[[], bool]:
-        return lambda: len(session.spheres.of(session.link)) == number
-
-    page.click("Add")
-    wait(has(count + 1), "one more")
-    wait(lambda: editor.sphere.value == str(count + 1), "the new one is chosen")
-
-    def resized() -> bool:
-        # A value typed before the page shows the new sphere is overwritten by its radius.
-        page.set_slider("Radius", 0.123)
-        page.wait_until_drawn()
-        return session.chosen[3] == pytest.approx(0.123)
-
-    wait(resized, "it is resized")
-    editor.other.value = "1"
-    page.click("Connect")
-    wait(has(count + 3), "two between")
-    page.click("Delete")
-    wait(has(count + 2), "one less")
-    nodes = editor.picture.nodes
-    wait(lambda: session.link in nodes and len(nodes[session.link].batched_positions) == count + 2,
-         "they are drawn")  # fmt: skip
-
-
-def test_what_is_fitted_covers_the_link_and_is_saved(page, editor):
-    session = editor.session
-    editor.accuracy.value = 15.0
-    before = session.spheres
-    page.click("Fit to geometry")
-    wait(lambda: session.spheres is not before, "spheres are fitted")
-    assert session.coverage().surface > 0.99
-    page.wait_for_text("100.0 % of the surface")
-    page.click("Save")
-    page.wait_for_text("previous file: spheres.yaml.1")
-    saved = SphereSet.read(session.file)
-    np.testing.assert_allclose(saved.of(LINK), session.spheres.of(LINK), atol=1e-6)
-    assert Path(f"{session.file}.1").read_text() == "# made by hand\n"
-
-
-def test_what_cannot_be_done_is_said(page, editor):
-    session = editor.session
-    session.file = session.file.parent / "gone" / "spheres.yaml"
-    page.click("Save")
-    page.wait_for_text("cannot be written")

@@ -55,16 +55,3 @@ def test_a_sentence_is_typed_executed_watched_and_stopped(page, viewer, sent):
     assert "pick(red_cube): done" in page.text()
     page.click("Stop task")
     wait_for(lambda: sent[-1].verb == "stop", "the stop is sent")
-
-
-@pytest.mark.long
-def test_a_skill_and_its_objects_are_chosen(page, viewer, sent):
-    page.tab("Tasks")
-    page.wait_for_text("Plan task", PAGE_LIMIT)
-    page.choose("Task", "place")
-    page.choose("Object", "red_cube")
-    page.choose("Location", "tray")
-    page.click("Plan task")
-    wait_for(lambda: sent, "the plan is sent")
-    assert sent[0].verb == "plan"
-    assert parse_plan(sent[0].task) == PLAN

@@ -99,17 +99,6 @@ def test_robots_are_drawn_and_move_with_their_state(page, viewer, tmp_path):
     assert spread(page.screenshot(tmp_path / "view.png")) > 10.0
 
 
-@pytest.mark.long
-def test_typed_slider_value_asks_for_that_joint_and_value(page, viewer, wishes):
-    page.set_slider("joint4", -1.25, "franka")
-    wishes.wait_for(
-        lambda seen: seen[-1:] == [("franka", "panda_joint4", -1.25)], "the target arrives"
-    )
-    assert {wish[:2] for wish in wishes.seen()} == {("franka", "panda_joint4")}
-    # From now on the slider shows the command, not the actual position.
-    assert not page.is_checked("Sliders show actual position", "franka")
-
-
 def test_arrow_keys_move_a_slider_by_one_step(page, viewer, wishes):
     viewer.update_joints("franka", load_robot("franka").home)
     page.check("Sliders show actual position", True, "franka")
@@ -163,39 +152,6 @@ def test_a_click_on_the_floor_is_a_goal(page, viewer, wishes):
     assert yaw == pytest.approx(np.arctan2(y + 0.5, x - 0.5))
     viewer.set_drive_message("jetbot", "arrived")
     page.wait_for_text("arrived")
-
-
-@pytest.mark.long
-def test_latched_click_drives_until_stop(page, viewer, wishes):
-    page.check("Latch", True, "jetbot")
-    try:
-        page.click("Right", "jetbot")
-        # For longer than the timeout of a silent page.
-        wishes.wait_for(lambda seen: len(seen) >= 60 and seen[-1][3] < 0.0, "the drive continues")
-        page.click("Stop", "jetbot")
-        wishes.wait_for(lambda seen: seen[-3:] == [REST] * 3, "the base is stopped")
-    finally:
-        page.check("Latch", False, "jetbot")
-
-
-@pytest.mark.long
-def test_base_moves_and_leaves_a_trail(page, viewer):
-    assert orange_pixels(page) == 0
-    X_WB = np.eye(4)
-    for x in np.arange(0.5, 1.0, 0.02):
-        X_WB[:2, 3] = x, -0.5
-        viewer.update_base("jetbot", X_WB)
-    wait_for(lambda: orange_pixels(page) > 50, "the trail appears")
-    page.tab("Drive", "jetbot")
-    page.click("Clear trail", "jetbot")
-    wait_for(lambda: orange_pixels(page) == 0, "the trail is gone")
-
-
-def orange_pixels(page: Page) -> int:
-    """Return the number of pixels in the colour of the trail."""
-    image = page.canvas().astype(int)
-    red, green, blue = image[..., 0], image[..., 1], image[..., 2]
-    return int(((red > green + 60) & (red > blue + 100)).sum())
 
 
 @pytest.mark.long

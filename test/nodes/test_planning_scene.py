@@ -174,47 +174,6 @@ def test_the_robots_state_is_told_while_it_moves(scene):
     scene.stand(FRANKA.home)
 
 
-def test_refusals_change_nothing_and_kill_nobody(scene):
-    good = requests.box("box", (0.05,) * 3, (0.5, 0.0, 0.3))
-    assert scene.apply(requests.diff(good))
-    nan = float("nan")
-    bad = [
-        requests.box("box", (0.05, nan, 0.05), (0.5, 0.0, 0.3)),
-        requests.moved("box", (nan, 0.0, 0.0)),
-        requests.moved("bax", (0.0, 0.0, 0.0)),
-        requests.box("other", (0.1,) * 3, (0.0, 0.0, 0.0), frame="moon"),
-        requests.primitive("other", 77, (0.1,)),
-        CollisionObject(id="other"),
-    ]
-    for message in bad:
-        assert not scene.apply(requests.diff(message))
-    assert scene.apply(requests.diff(requests.removed("nobody"))), "removal of a missing object"
-    whole = scene.get()
-    whole.world.collision_objects += [requests.sphere("other", -1.0, (0.0, 0.0, 0.0))]
-    assert not scene.apply(whole)
-    scene.send(*bad, requests.attached("nobody", HAND), requests.attached("box", "panda_link99"))
-    scene.send(requests.sphere("last", 0.1, (0.0, 0.5, 0.0)))
-    scene.wait_for({"box", "last"})
-    assert pose(scene.objects["box"].pose)[0, 3] == pytest.approx(0.5)
-
-
-@pytest.mark.long
-def test_thousands_of_objects_sent_one_by_one(scene):
-    names = {f"o{i}" for i in range(3000)}
-    profile_free = [requests.sphere(n, 0.01, (1.0, 0.0, 0.0)) for n in names]
-    sent = iter(profile_free)
-    for batch in range(30):
-        scene.send(*(next(sent) for _ in range(100)))
-        scene.client.spin(0.01)
-        del batch
-    scene.client.wait(
-        lambda: len(scene.get(C.WORLD_OBJECT_NAMES).world.collision_objects) == 3000,
-        "all of them",
-        within=60.0,
-    )
-    assert scene.apply(requests.emptied(scene.get()))
-
-
 def test_semantics_for_clients_that_come_late(scene):
     heard = scene.client.listen(String, "/robot_description_semantic", LATCHED)
     scene.client.wait(lambda: heard.newest is not None, "the semantics")
@@ -332,14 +291,3 @@ def test_changes_while_the_whole_scene_is_under_way(scene, follower):
             scene.client.spin(0.005)
             follower.update()
         scene.client.wait(lambda: follower.synchronised and same(follower, scene), "the same")
-
-
-@pytest.mark.long
-def test_a_scene_of_ten_thousand_objects(scene, follower):
-    sent = [requests.box(f"o{i}", (0.01,) * 3, (0.01 * i, 1.0, 0.0)) for i in range(10_000)]
-    assert scene.apply(requests.diff(*sent))
-    scene.client.wait(lambda: len(follower.scene.objects) == 10_000, "all of them", within=60.0)
-    assert scene.apply(requests.diff(requests.moved("o77", (0.0, 0.0, 5.0))))
-    scene.client.wait(lambda: follower.scene.objects["o77"].X_WO[2, 3] == 5.0, "the one moved")
-    assert scene.apply(PlanningScene())
-    scene.client.wait(lambda: not follower.scene.objects, "none of them", within=60.0)
