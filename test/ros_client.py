@@ -93,11 +93,11 @@ class RosClient:
     _open = 0
     """Number of clients of this process."""
 
-    def __init__(self, name: str = "test_client") -> None:
-        self.node = Node(name, use_global_arguments=False)
+    def __init__(self, name: str = "test_client", context: Any = None) -> None:
+        self.node = Node(name, context=context, use_global_arguments=False)
         self._polled = PolledGroup()
         self._topics: list[Heard] = []
-        self._executor = SingleThreadedExecutor()
+        self._executor = SingleThreadedExecutor(context=context)
         self._executor.add_node(self.node)
         self._clients: dict[str, Any] = {}
         self._diagnostics: dict[str, DiagnosticStatus] | None = None
