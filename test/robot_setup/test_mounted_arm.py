@@ -1,15 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A base and an arm combined into one robot, with the values of both."""
+"""Robots combined of a base and an arm; derived robots are cached until a file changes."""
+
+import os
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from robot_setup.urdf_samples import arm
 
 import motion_nodes as mn
+from motion_nodes.core.robot.loader import ROBOT_FILE, load_description
 from motion_nodes.core.robot.poses import from_xyz_rpy
-from motion_nodes.errors import InvalidConfig
+from motion_nodes.errors import InvalidConfig, InvalidDescription
+from motion_nodes.extras.robot_setup import derived_robot, new_robot
+from motion_nodes.extras.robot_setup.derived_robot import derived_folder
 from motion_nodes.extras.robot_setup.mounted_arm import ArmMount, mount_arm
-
-pytestmark = pytest.mark.long
+from motion_nodes.extras.robot_setup.package_search import PackageSearch
 
 XYZ, RPY = (-0.03, 0.0, 0.2), (0.0, 0.0, 0.4)
 
@@ -22,6 +29,7 @@ def folder(tmp_path_factory):
     return made
 
 
+@pytest.mark.long
 def test_numbers_are_those_of_base_and_arm(folder):
     both, base, arm = map(mn.load_robot, (str(folder), "turtlebot3_burger", "open_manipulator_x"))
     robot, parts = both.description, (base.description, arm.description)
@@ -45,6 +53,7 @@ def test_numbers_are_those_of_base_and_arm(folder):
     )
 
 
+@pytest.mark.long
 def test_poses_of_the_tool_are_in_the_base_frame(folder):
     both, arm = mn.load_robot(str(folder)), mn.load_robot("open_manipulator_x")
     assert both["arm"].base == both.description.base_frame
@@ -55,6 +64,7 @@ def test_poses_of_the_tool_are_in_the_base_frame(folder):
         )
 
 
+@pytest.mark.long
 def test_the_arm_keeps_clear_of_the_base(folder):
     both = mn.load_robot(str(folder))
     arm = both["arm"]
@@ -86,3 +96,70 @@ def test_what_cannot_be_one_robot(tmp_path, base, arm, mount, field):
         mount_arm(base, arm, ArmMount(**({"xyz": (0.0, 0.0, 0.1)} | mount)), output=tmp_path / "r")
     assert error.value.field == field
     assert not (tmp_path / "r").exists()
+
+
+MJCF = """<mujoco><compiler meshdir="assets"/><include file="parts.xml"/>
+<asset><mesh name="m" file="m.stl"/></asset></mujoco>"""
+PARTS = '<mujocoinclude><asset><mesh name="n" file="n.stl"/></asset></mujocoinclude>'
+
+
+@pytest.fixture
+def made(monkeypatch, tmp_path):
+    """Return the files from which robots were derived."""
+    files: list[Path] = []
+
+    def create(file: Path, output: Path, **_: object) -> SimpleNamespace:
+        files.append(file)
+        output.mkdir()
+        (output / ROBOT_FILE).write_text("")
+        return SimpleNamespace(findings=[])
+
+    monkeypatch.setattr(new_robot, "new_robot", create)
+    monkeypatch.setenv("MOTION_NODES_CACHE_DIR", str(tmp_path / "cache"))
+    return files
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "needed"),
+    [
+        ("a.urdf", '<mesh filename="package://parts/m.stl"/>', ["parts/m.stl"]),
+        ("a.urdf", '<mesh filename="parts/m.stl"/>', ["parts/m.stl"]),
+        ("a.xml", MJCF, ["parts.xml", "assets/m.stl", "assets/n.stl"]),
+    ],
+)
+def test_a_changed_file_derives_the_robot_again(made, tmp_path, name, content, needed):
+    for file in needed:
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).write_text(PARTS if file == "parts.xml" else "")
+    urdf = tmp_path / name
+    urdf.write_text(content)
+    first = derived_folder(urdf)
+    assert derived_folder(urdf) == first
+    assert len(made) == 1
+    for count, file in enumerate(needed, start=2):
+        os.utime(tmp_path / file, ns=(0, 1_000_000_000 * count))
+        derived_folder(urdf)
+        assert len(made) == count, file
+
+
+def test_a_cache_that_cannot_be_written_is_named(made, tmp_path, monkeypatch):
+    urdf = tmp_path / "a.urdf"
+    urdf.write_text(arm(2))
+    key = derived_robot._digest(urdf, (), {})
+    (tmp_path / "cache/robots").mkdir(parents=True)
+    (tmp_path / f"cache/robots/{key}.lock").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InvalidConfig, match="MOTION_NODES_CACHE_DIR"):
+        derived_folder(urdf)
+    assert made == []
+
+
+def test_a_file_name_of_any_length_is_not_found(tmp_path):
+    with pytest.raises(InvalidDescription, match="not found"):
+        PackageSearch(tmp_path).find("x" * 5000)
+
+
+def test_an_sdf_is_named_as_such(tmp_path):
+    file = tmp_path / "arm.sdf"
+    file.write_text('<sdf version="1.7"><model name="arm"><link name="a"/></model></sdf>')
+    with pytest.raises(InvalidDescription, match=r"arm\.sdf: .*an SDF; convert it to URDF"):
+        load_description(file)

@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joint sliders as the goal state: they move a ghost and never the robot."""
+"""Joint sliders as the goal state; scaling factors; steps of jogged poses."""
 
 import asyncio
+import math
 
 import numpy as np
 import pytest
 from view.test_browser_viewer import LIMIT, Record, as_page, refresh
 
 from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_rpy, inverse, to_rpy
 from motion_nodes.errors import UnknownJoint
 from motion_nodes.extras.viewer import ui_commands
 from motion_nodes.extras.viewer.joint_panel import GOAL, MIN_CHANGE, ROBOT
 from motion_nodes.extras.viewer.planning_view import SLIDERS
+from motion_nodes.extras.viewer.scaling_panel import MIN_PERCENT, MotionScaling
+from motion_nodes.extras.viewer.target_gizmo import BASE, DIRECTIONS, TOOL, jogged
 from motion_nodes.extras.viewer.viewed_robot import IK, PLANNER, ViewedRobot
 
 FRANKA = load_robot("franka")
@@ -189,3 +193,90 @@ def test_without_a_planner_the_sliders_set_the_robot(open_viewer, toy):
     assert all(robot.goal_state is None for robot in viewer._robots.values())
     with pytest.raises(UnknownJoint):
         ViewedRobot(toy, planned_joints=("no_joint",))
+
+
+@pytest.fixture
+def viewer_of_scaling_panel(open_viewer):
+    robots = [ViewedRobot.of(FRANKA, name, followers=(IK, PLANNER)) for name in ("a", "b")]
+    viewer = open_viewer(*robots, stops=True)
+    viewer.on_plan, viewer.on_target = Record(), Record()
+    return viewer
+
+
+def test_one_pair_applies_to_the_plans_and_targets_of_all_robots(viewer_of_scaling_panel):
+    as_page(viewer_of_scaling_panel, viewer_of_scaling_panel._scaling.velocity, value=30.0)
+    as_page(viewer_of_scaling_panel, viewer_of_scaling_panel._scaling.acceleration, value=45.0)
+    assert viewer_of_scaling_panel.scaling == MotionScaling(0.3, 0.45)
+    for name in ("a", "b"):
+        live = viewer_of_scaling_panel._robots[name]
+        as_page(viewer_of_scaling_panel, live.planning.goals.verbs, value="Execute")
+        as_page(viewer_of_scaling_panel, live.target.follower, value=PLANNER)
+        as_page(viewer_of_scaling_panel, live.target.plan, value="Plan")
+    viewer_of_scaling_panel.on_plan.wait_for(lambda calls: len(calls) == 2)
+    viewer_of_scaling_panel.on_target.wait_for(lambda calls: len(calls) == 2)
+    for record, verb in (
+        (viewer_of_scaling_panel.on_plan, "execute"),
+        (viewer_of_scaling_panel.on_target, "plan"),
+    ):
+        assert {name for name, _ in record.calls} == {"a", "b"}
+        for _, command in record.calls:
+            assert command.verb == verb
+            assert (command.velocity_scaling, command.acceleration_scaling) == (0.3, 0.45)
+
+
+@pytest.mark.parametrize("typed", [0.0, -5.0, 1e9, math.nan, math.inf, "", "fast", None, True])
+def test_whatever_is_typed_the_factors_are_in_range(viewer_of_scaling_panel, typed):
+    """A page sends each state of a field that is being typed."""
+    viewer_of_scaling_panel._scaling.velocity.value = 50.0
+    viewer_of_scaling_panel._scaling.velocity._impl.value = typed
+    scaling = viewer_of_scaling_panel.scaling
+    for factor in (scaling.velocity, scaling.acceleration):
+        assert MIN_PERCENT / 100.0 <= factor <= 1.0
+        assert np.isfinite(factor)
+    assert scaling.acceleration == 1.0
+
+
+def test_they_are_above_all_robots(viewer_of_scaling_panel):
+    panel = viewer_of_scaling_panel._scaling
+    folder = viewer_of_scaling_panel._server.gui._container_handle_from_uuid[
+        viewer_of_scaling_panel._robots["a"]._status._impl.parent_container_id
+    ]
+    for field in (panel.velocity, panel.acceleration):
+        assert field._impl.parent_container_id == folder._impl.parent_container_id
+        assert viewer_of_scaling_panel._stop.resume.order < field.order < folder.order
+
+
+def test_a_page_without_a_planner_has_none(open_viewer, toy):
+    viewer = open_viewer(ViewedRobot(toy), ViewedRobot.of(FRANKA, followers=(IK,)))
+    assert viewer._scaling is None
+    assert viewer.scaling == MotionScaling()
+    assert viewer.scaling.full
+
+
+X = from_xyz_rpy((0.4, -0.1, 0.3), (0.3, -0.5, 1.1))
+STEP = (0.02, 5.0)
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_steps_are_along_and_about_the_axes(direction):
+    axis = np.eye(3)["XYZ".index(direction[1])] * (1.0 if direction[0] == "+" else -1.0)
+    along = jogged(X, direction, STEP, BASE, turn=False)
+    np.testing.assert_allclose(along[:3, 3] - X[:3, 3], 0.02 * axis, atol=1e-12)
+    np.testing.assert_allclose(along[:3, :3], X[:3, :3], atol=1e-12)
+    about = jogged(X, direction, STEP, BASE, turn=True)
+    np.testing.assert_allclose(about[:3, 3], X[:3, 3], atol=1e-12)
+    change = np.eye(4)
+    change[:3, :3] = about[:3, :3] @ X[:3, :3].T
+    np.testing.assert_allclose(to_rpy(change), np.deg2rad(5.0) * axis, atol=1e-12)
+    for turn in (False, True):
+        own = inverse(X) @ jogged(X, direction, STEP, TOOL, turn=turn)
+        wanted = (np.zeros(3), np.deg2rad(5.0) * axis) if turn else (0.02 * axis, np.zeros(3))
+        np.testing.assert_allclose(own[:3, 3], wanted[0], atol=1e-12)
+        np.testing.assert_allclose(to_rpy(own), wanted[1], atol=1e-12)
+
+
+def test_opposite_steps_return():
+    for frame in (BASE, TOOL):
+        for turn in (False, True):
+            there = jogged(X, "+Y", STEP, frame, turn=turn)
+            np.testing.assert_allclose(jogged(there, "-Y", STEP, frame, turn=turn), X, atol=1e-12)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scenes, collision spheres and planned paths in the viewer, without a page."""
+"""Scenes, spheres and plans in the viewer; frames, clouds and images."""
 
 import itertools
 import time
@@ -20,7 +20,13 @@ from motion_nodes.core.scene.scene import AttachedBody, Part, world_object
 from motion_nodes.core.scene.shapes import Capsule, Cone, HalfSpace, triangle_mesh
 from motion_nodes.core.scene.world import World
 from motion_nodes.errors import InvalidCommand, UnknownFrame
-from motion_nodes.extras.viewer import planned_path
+from motion_nodes.extras.viewer.displays import (
+    MAX_POINTS,
+    OFF,
+    FrameTree,
+    colours_of_heights,
+    thinned_cloud,
+)
 from motion_nodes.extras.viewer.scene_view import MAX_OBJECTS, surface_of
 from motion_nodes.extras.viewer.ui_commands import PlannerOptions
 from motion_nodes.extras.viewer.viewed_robot import PLANNER, ViewedRobot
@@ -342,3 +348,116 @@ def test_a_robot_without_a_tool_shows_no_plans(open_viewer):
         viewer.update_scene(viewer.robot_names[0], World().scene)
     with pytest.raises(UnknownFrame, check=about("no_link")):
         ViewedRobot(hand_made(), tool="no_link")
+
+
+X_WB, X_BT, X_TC = pose((1.0, 2.0, 0.0), (0, 0, 0.5)), pose((0.0, 0.3, 0.5)), pose((0.1, 0, 0))
+ARM = {"tool": ("base", X_BT), "camera": ("tool", X_TC), "base": ("map", pose((5.0, 0, 0)))}
+LOST = {"left": ("right", np.eye(4)), "right": ("left", np.eye(4)), "a": ("b", np.eye(4))}
+
+
+@pytest.fixture
+def viewer_of_displays(open_viewer):
+    return open_viewer(ViewedRobot.of(load_robot("franka")), displays=True)
+
+
+class TestFrameTree:
+    def test_frames_above_and_below_an_anchor_are_placed(self):
+        tree = FrameTree.of(ARM, [("base", X_WB)])
+        np.testing.assert_allclose(tree.pose("base"), X_WB, atol=1e-12)
+        np.testing.assert_allclose(tree.pose("camera"), X_WB @ X_BT @ X_TC, atol=1e-12)
+        np.testing.assert_allclose(tree.pose("map") @ pose((5.0, 0, 0)), X_WB, atol=1e-12)
+        assert [(name, parent) for name, parent, _ in tree.placed()] == [
+            ("map", ""), ("base", "map"), ("tool", "base"), ("camera", "tool"),
+        ]  # fmt: skip
+
+    def test_the_first_anchor_of_a_tree_counts(self):
+        tree = FrameTree.of(ARM, [("nowhere", np.eye(4)), ("base", X_WB), ("tool", np.eye(4))])
+        np.testing.assert_allclose(tree.pose("base"), X_WB, atol=1e-12)
+        assert set(tree.roots) == {"map"}
+
+    def test_what_no_transform_connects_is_listed(self):
+        tree = FrameTree.of(ARM | LOST, [("base", X_WB)])
+        assert tree.unplaced == ("a", "b", "left", "right")
+        assert tree.pose("left") is None
+        assert tree.pose("unknown") is None
+
+
+class TestFrames:
+    def frames(self, viewer, transforms=ARM):
+        viewer.displays.set_frames(FrameTree.of(transforms, [("base", X_WB)]))
+        viewer.flush()
+        return viewer.displays._frames._nodes
+
+    def test_nothing_is_drawn_until_they_are_switched_on(self, viewer_of_displays):
+        assert not self.frames(viewer_of_displays)
+        viewer_of_displays.displays._panel.frames.value = True
+        nodes = self.frames(viewer_of_displays)
+        assert set(nodes) == {"map", "base", "tool", "camera"}
+        assert nodes["camera"].axes.name == "/tf/map/base/tool/camera"
+        assert nodes["camera"].label.text == "camera"
+        viewer_of_displays.displays._panel.names.value = False
+        viewer_of_displays.flush()
+        assert not nodes["camera"].label.visible
+        viewer_of_displays.displays._panel.frames.value = False
+        viewer_of_displays.flush()
+        assert not viewer_of_displays.displays._frames.drawn
+
+    def test_frames_move_and_change_their_parents(self, viewer_of_displays):
+        viewer_of_displays.displays._panel.frames.value = True
+        first = dict(self.frames(viewer_of_displays))
+        moved = self.frames(viewer_of_displays, ARM | {"tool": ("base", pose((0.0, 0.0, 0.7)))})
+        assert moved["tool"] is first["tool"]
+        np.testing.assert_allclose(moved["tool"].axes.position, (0.0, 0.0, 0.7))
+        elsewhere = self.frames(viewer_of_displays, ARM | {"camera": ("base", X_TC)})
+        assert elsewhere["camera"].axes.name == "/tf/map/base/camera"
+
+
+class TestClouds:
+    def test_colours_go_from_blue_to_red(self):
+        rgb = colours_of_heights(np.array([0.0, 0.5, 1.0]))
+        np.testing.assert_array_equal(rgb, [(0, 0, 255), (0, 255, 0), (255, 0, 0)])
+        assert colours_of_heights(np.array([0.3])).shape == (1, 3)
+
+    def test_large_clouds_are_thinned_and_heights_are_those_in_the_world(self):
+        points = np.zeros((3 * MAX_POINTS, 3), np.float32)
+        points[:, 0] = np.linspace(0.0, 1.0, len(points))
+        points[::2] = np.nan
+        # A camera that looks up: its x axis is the world's z axis.
+        cloud = thinned_cloud("/points", points, None, pose((0, 0, 0), (0, -np.pi / 2, 0)))
+        assert MAX_POINTS / 2 < len(cloud.points) <= MAX_POINTS
+        assert np.isfinite(cloud.points).all()
+        assert (cloud.rgb[0] == (0, 0, 255)).all()
+        assert (cloud.rgb[-1] == (255, 0, 0)).all()
+
+    def test_only_the_selected_topic_is_drawn(self, viewer_of_displays):
+        viewer_of_displays.displays.set_topics({"cloud": ["/points"]})
+        viewer_of_displays._refresh_panels()
+        box = viewer_of_displays.displays._panel.cloud
+        assert tuple(box.options) == (OFF, "/points")
+        rgb = np.full((2, 3), 200, np.uint8)
+        cloud = thinned_cloud("/points", np.ones((2, 3), np.float32), rgb, X_WB)
+        for value, count in ((OFF, 0), ("/points", 2), (OFF, 0)):
+            box.value = value
+            viewer_of_displays.displays.set_cloud(cloud)
+            viewer_of_displays.flush()
+            assert viewer_of_displays.displays._cloud.drawn == count
+        # A selected topic without publishers stays selected.
+        box.value = "/points"
+        viewer_of_displays.displays.set_topics({})
+        viewer_of_displays._refresh_panels()
+        assert box.value == "/points"
+
+
+def test_an_image_is_shown_while_its_topic_is_selected(viewer_of_displays):
+    panel = viewer_of_displays.displays._panel
+    viewer_of_displays.displays.set_topics({"image": ["/image"]})
+    viewer_of_displays._refresh_panels()
+    pixels = np.zeros((700, 1000, 3), np.uint8)
+    panel.show_image("/image", pixels)
+    assert panel.picture is None
+    panel.image.value = "/image"
+    panel.show_image("/image", pixels)
+    assert panel.picture.image.shape == (234, 334, 3), "every third pixel"
+    panel.image.value = OFF
+    viewer_of_displays._refresh_panels()
+    assert panel.picture is None
