@@ -27,8 +27,7 @@ from motion_nodes.core.robot.tree import Box
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.scene.scene import world_object
 from motion_nodes.core.scene.world import World
-from motion_nodes.nodes.kinematics.ik_batches import CHUNK, IkBatches
-from motion_nodes.nodes.kinematics.ik_chains import IkChains
+from motion_nodes.nodes.kinematics.kinematics_requests import CHUNK, IkBatches, IkChains
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, pose_message
 
 Codes = MoveItErrorCodes

@@ -33,8 +33,8 @@ from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import to_quat_xyzw
 from motion_nodes.core.scene.scene import Scene
-from motion_nodes.nodes.trajectory.generator_params import TrajectoryGeneratorParams
-from motion_nodes.nodes.trajectory.generator_requests import GeneratorRequests
+from motion_nodes.nodes.generator_params import TrajectoryGeneratorParams
+from motion_nodes.nodes.generator_requests import GeneratorRequests
 from motion_nodes.nodes.trajectory_generator import TrajectoryGeneratorNode
 from motion_nodes.ros.clients.trajectory_execution import ExecutionResult
 from motion_nodes.ros.messages.moveit_messages import RequestRejected

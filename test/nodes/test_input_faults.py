@@ -24,7 +24,7 @@ from motion_nodes.errors import InvalidCommand, InvalidDescription, MotionError
 from motion_nodes.nodes.articulation.follow_trajectory import OldTrajectory, start
 from motion_nodes.nodes.articulation_controller import ArticulationControllerNode
 from motion_nodes.nodes.base_navigator import BaseNavigatorNode
-from motion_nodes.nodes.cell.sensor_topics import CameraTopics
+from motion_nodes.nodes.cell_topics import CameraTopics
 from motion_nodes.nodes.clients import commands
 from motion_nodes.nodes.clients.ros2 import calls, graph, topic
 from motion_nodes.nodes.object_detector import ObjectDetectorNode

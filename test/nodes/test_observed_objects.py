@@ -25,7 +25,7 @@ from motion_nodes.extras.tasks.skill_poses import grasps_of
 from motion_nodes.extras.tasks.task_codes import TaskCode
 from motion_nodes.nodes.object_detector import ObjectDetectorNode
 from motion_nodes.nodes.task.observed_objects import SHOWN_WITHIN, ObservedObjects
-from motion_nodes.nodes.task.watched_motion import not_detected
+from motion_nodes.nodes.task.skill_parts import not_detected
 from motion_nodes.ros.diagnostics import Report
 
 

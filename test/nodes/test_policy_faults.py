@@ -22,10 +22,10 @@ from std_msgs.msg import Float64MultiArray
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.extras.policies.onnx_writer import OnnxGraph, Perceptron, write_mlp
 from motion_nodes.extras.policies.policy_files import load_policy
-from motion_nodes.nodes.policy import planned_escape
-from motion_nodes.nodes.policy.planned_escape import ANSWER_TIMEOUT, PRESENCE_PERIOD, Escape
+from motion_nodes.nodes import rmpflow_policy
 from motion_nodes.nodes.policy.policy_signals import Measurements
 from motion_nodes.nodes.policy_controller import PolicyControllerNode
+from motion_nodes.nodes.rmpflow_policy import ANSWER_TIMEOUT, PRESENCE_PERIOD, Escape
 from motion_nodes.ros.diagnostics import Report
 
 JOINTS = load_robot("go2").joint_names
@@ -327,8 +327,8 @@ class ScriptedFollower:
 def cell(monkeypatch):
     """An escape with a scripted planner, follower and clock."""
     made = SimpleNamespace(planner=ScriptedPlanner(), follower=ScriptedFollower(), now=0.0)
-    monkeypatch.setattr(planned_escape, "action_client", lambda *_: made.planner)
-    monkeypatch.setattr(planned_escape, "time", SimpleNamespace(monotonic=lambda: made.now))
+    monkeypatch.setattr(rmpflow_policy, "action_client", lambda *_: made.planner)
+    monkeypatch.setattr(rmpflow_policy, "time", SimpleNamespace(monotonic=lambda: made.now))
     node = SimpleNamespace(warn=lambda *_: None)
     escape = Escape(node, SimpleNamespace(submit=lambda job: job()), "move_action")
 

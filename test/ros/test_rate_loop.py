@@ -224,8 +224,20 @@ def test_two_are_called_at_their_own_periods():
     wait_for_calls(seldom, 3)
     for call in calls:
         call.end()
-    assert seldom.times[0] - begin >= 0.1
+    assert seldom.times[0] - begin >= 0.05
     assert len(often.times) > len(seldom.times)
+
+
+def test_those_of_equal_period_are_due_together():
+    callers = [Caller() for _ in range(3)]
+    calls = []
+    for caller in callers:
+        calls.append(PeriodicCall(caller.call, 0.1))
+        time.sleep(0.03)
+    dues = {round(call.due % 0.1, 6) % 0.1 for call in calls}
+    for call in calls:
+        call.end()
+    assert len(dues) == 1
 
 
 def test_nothing_is_called_after_the_end_and_all_begins_anew():

@@ -24,7 +24,7 @@ from motion_nodes.extras.sim.free_bodies import mass_properties, parse_free_body
 from motion_nodes.extras.sim.mjcf import WorldConfig
 from motion_nodes.extras.sim.mjcf_shapes import Obstacle
 from motion_nodes.extras.sim.mujoco_world import MujocoWorld
-from motion_nodes.extras.sim.scene_bodies import MAX_BODIES, bodies_of
+from motion_nodes.extras.sim.scene_bodies import MAX_BODIES, ContactLog, bodies_of
 from motion_nodes.extras.sim.surface_gripper import UnknownObject
 
 AWAY = (-1.0, -1.0, 0.5)

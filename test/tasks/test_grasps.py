@@ -11,20 +11,18 @@ from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.robot.tree import Box, Cylinder, Sphere
 from motion_nodes.core.scene.scene import WorldObject, world_object
 from motion_nodes.core.scene.shapes import HalfSpace, triangle_mesh
-from motion_nodes.extras.tasks.grasps import (
+from motion_nodes.extras.tasks.skill_poses import (
     FRICTION,
+    MAX_POSES,
     TIP,
+    backed,
     contact_pairs,
     grasps_of,
+    handle_grasps,
     levelled,
+    moved,
     places_at,
     places_on,
-)
-from motion_nodes.extras.tasks.skill_poses import (
-    MAX_POSES,
-    backed,
-    handle_grasps,
-    moved,
     strokes_over,
 )
 from motion_nodes.extras.tasks.world_state import ObjectState, composite_of, half_extents

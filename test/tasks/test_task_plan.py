@@ -30,7 +30,6 @@ from motion_nodes.extras.tasks.task_plan import (
     plan_schema,
     steps_for,
 )
-from motion_nodes.extras.tasks.task_progress import steps_for
 from motion_nodes.extras.tasks.task_runner import (
     SkillFailed,
     TaskLimits,

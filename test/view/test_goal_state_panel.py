@@ -6,12 +6,13 @@ import math
 
 import numpy as np
 import pytest
+from patience import wait_until
 from view.test_browser_viewer import LIMIT, Record, as_page, refresh
 
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import from_xyz_rpy, inverse, to_rpy
 from motion_nodes.errors import UnknownJoint
-from motion_nodes.extras.viewer import ui_commands
+from motion_nodes.extras.viewer import panel_style, ui_commands
 from motion_nodes.extras.viewer.joint_panel import GOAL, MIN_CHANGE, ROBOT
 from motion_nodes.extras.viewer.planning_view import SLIDERS
 from motion_nodes.extras.viewer.scaling_panel import MIN_PERCENT, MotionScaling
@@ -234,6 +235,21 @@ def test_whatever_is_typed_the_factors_are_in_range(viewer_of_scaling_panel, typ
         assert MIN_PERCENT / 100.0 <= factor <= 1.0
         assert np.isfinite(factor)
     assert scaling.acceleration == 1.0
+
+
+@pytest.mark.parametrize(("typed", "kept"), [(1000.0, 100.0), (0.0, MIN_PERCENT), (42.0, 42.0)])
+def test_all_pages_show_the_number_that_holds_once_it_is_typed(
+    viewer_of_scaling_panel, monkeypatch, typed, kept
+):
+    viewer = viewer_of_scaling_panel
+    monkeypatch.setattr(panel_style, "TYPING_PAUSE", 0.05)
+    live = viewer._robots["a"]
+    for field in (viewer._scaling.velocity, viewer._scaling.acceleration):
+        as_page(viewer, field, value=typed)
+        assert field.value == typed, "while it is being typed"
+        wait_until(lambda field=field: field.value == kept, "bounded")
+    as_page(viewer, live.planning.goals.attempts, value=1000)
+    wait_until(lambda: live.planning.goals.attempts.value == 100, "bounded")
 
 
 def test_they_are_above_all_robots(viewer_of_scaling_panel):

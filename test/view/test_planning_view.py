@@ -20,6 +20,7 @@ from motion_nodes.core.scene.scene import AttachedBody, Part, world_object
 from motion_nodes.core.scene.shapes import Capsule, Cone, HalfSpace, triangle_mesh
 from motion_nodes.core.scene.world import World
 from motion_nodes.errors import InvalidCommand, UnknownFrame
+from motion_nodes.extras.viewer import planned_path
 from motion_nodes.extras.viewer.displays import (
     MAX_POINTS,
     OFF,
