@@ -350,8 +350,8 @@ def test_the_speed_limit_applies_to_the_tip_of_the_requested_group(requests):
 @pytest.mark.parametrize("end", ["halt", "stopped", "newer"])
 def test_a_request_under_way_is_not_executed_after_the_end(ros, monkeypatch, end):
     node = TrajectoryGeneratorNode(
-        ros_args=["--ros-args", "-p", "robot:=franka", "-p", "execute:=true", "-p",
-                  "autostart:=false"]
+        ros_args=["--ros-args", "-r", "__node:=another", "-p", "robot:=franka", "-p",
+                  "execute:=true", "-p", "autostart:=false"]
     )  # fmt: skip
     try:
         node.trigger_configure()
