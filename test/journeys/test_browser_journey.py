@@ -12,17 +12,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from browser.chromium import WITHOUT_SHADOWS, Page, chromium_page, difference, spread
+from browser.chromium import WITHOUT_SHADOWS, Page, chromium_page, spread
 from nav_msgs.msg import Odometry
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from ros_client import RosClient
-from ros_processes import Suite, SuiteProcess, with_rate
+from ros_processes import Suite, with_rate
 from sensor_msgs.msg import JointState
 
 from motion_nodes.bringup.bringup_config import BringupConfig
 from motion_nodes.bringup.compose import nodes_for
 from motion_nodes.bringup.node_specs import commands_for
-from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.placement import parse_placements
 
 pytestmark = pytest.mark.timeout(900)
@@ -59,38 +58,22 @@ class Cell:
 
     def __init__(self, page: Page, suite: Suite, client: RosClient) -> None:
         """Start the suite as ``motion up`` does, and open its page."""
-        self.page, self.client, self._suite = page, client, suite
+        self.page, self.client = page, client
         config = BringupConfig(
             placements=parse_placements(["franka:=franka", "jetbot:=jetbot@0.5,-0.5,1.5708"]),
             viewer_port=0,
             params_file=WITHOUT_SHADOWS,
         )
-        self._commands = commands_for(
-            [with_rate(spec, 100.0) for spec in nodes_for(config)], composed=True
-        )
-        self.running = {name: suite.run(command) for name, command in self._commands.items()}
+        specs = [with_rate(spec, 100.0) for spec in nodes_for(config)]
+        commands = commands_for(specs, composed=True)
+        running = {name: suite.run(command) for name, command in commands.items()}
         self._joints = Newest(client, JointState, "/franka/joint_states")
         self._truth = Newest(client, Odometry, "/jetbot/ground_truth")
         self._odom = Newest(client, Odometry, "/jetbot/diff_drive_controller/odom")
-        self.container.wait_for("in a browser", START)
-        found = re.search(r"open (http://\S+) in a browser", self.container.output)
+        running["container"].wait_for("in a browser", START)
+        found = re.search(r"open (http://\S+) in a browser", running["container"].output)
         assert found is not None
-        self.url = found[1]
-        page.open(self.url)
-
-    @property
-    def container(self) -> SuiteProcess:
-        """The process of all nodes except the simulation."""
-        return self.running["container"]
-
-    @property
-    def simulation(self) -> SuiteProcess:
-        """The process of the simulation."""
-        return self.running["mujoco_sim"]
-
-    def restart_simulation(self) -> None:
-        """Restart the simulation."""
-        self.running["mujoco_sim"] = self._suite.run(self._commands["mujoco_sim"])
+        page.open(found[1])
 
     def joints(self) -> dict[str, float]:
         """Return the joint positions of MuJoCo's arm [rad or m]."""
@@ -197,103 +180,9 @@ def test_slider_moves_the_arm_in_mujoco(cell, joint, value):
     assert cell.page.slider_value(label, "franka") == pytest.approx(value)
 
 
-@pytest.mark.long
-def test_page_follows_what_another_client_commands(cell):
-    cell.page.check("Sliders show actual position", True, "franka")
-    before = cell.page.canvas()
-    goal = {"panda_joint1": -0.9, "panda_joint2": -0.3}
-    publisher = cell.client.publisher(JointState, "/franka/joint_trajectory_controller/reference")
-    message = JointState(name=list(goal), position=list(goal.values()))
-    cell.client.repeat(lambda: publisher.publish(message), cell.is_at(goal), "the arm", within=20.0)
-    for joint, value in goal.items():
-        label = joint.removeprefix("panda_")
-        cell.wait(
-            lambda label=label, value=value: (  # type: ignore[misc]
-                abs(cell.page.slider_value(label, "franka") - value) < TOLERANCE
-            ),
-            f"the slider of {joint} shows {value}",
-        )
-    cell.wait(lambda: difference(before, cell.page.canvas()) > 0.003, "the drawn arm has moved")
-
-
-@pytest.mark.long
-def test_named_state_button_moves_the_arm(cell):
-    robot = load_robot("franka")
-    goal: dict[str, float] = {}
-    # "close" contains only the fingers: the arm stays extended.
-    for state in ("extended", "close", "home"):
-        goal |= robot.states[state]
-        cell.page.click(state, "franka")
-        cell.wait_for_joints(goal)
-
-
 def test_held_button_drives_and_release_stops(cell):
     page, start, believed = cell.page, cell.base(), cell.odometry()
     with page.held("Forward", "jetbot"):
         cell.wait(lambda: moved(start, cell.base()) > 0.1, "the base goes forward")
     cell.wait(cell.stands, "the base stands after the release", 5.0)
     assert moved(believed, cell.odometry()) == pytest.approx(moved(start, cell.base()), abs=0.02)
-
-
-@pytest.mark.long
-def test_latched_turn_goes_on_until_stop(cell):
-    page, start = cell.page, cell.base()
-    page.check("Latch", True, "jetbot")
-    try:
-        page.click("Left", "jetbot")
-        cell.wait(
-            lambda: (cell.base()[2] - start[2]) % math.tau > 0.5, "the base turns to the left"
-        )
-        assert not cell.stands()
-        page.click("Stop", "jetbot")
-        cell.wait(cell.stands, "the base stands after Stop", 5.0)
-    finally:
-        page.check("Latch", False, "jetbot")
-
-
-@pytest.mark.long
-def test_killed_simulation_is_told_and_comes_back(cell):
-    cell.simulation.kill()
-    for robot in ("franka", "jetbot"):
-        cell.wait_for_status(robot, LOST)
-        assert LIVE not in cell.status(robot)
-    assert cell.container.running
-    cell.restart_simulation()
-    for robot in ("franka", "jetbot"):
-        cell.wait_for_status(robot, LIVE)
-    cell.page.set_slider("joint1", 0.3, "franka")
-    cell.wait_for_joints({"panda_joint1": 0.3})
-    start = cell.base()
-    with cell.page.held("Back", "jetbot"):
-        cell.wait(lambda: moved(start, cell.base()) < -0.05, "the base goes back")
-
-
-@pytest.mark.long
-def test_closing_a_page_stops_what_it_drives(cell):
-    page, driver = cell.page, cell.page.driver
-    first = driver.current_window_handle
-    # The other page stays open: it does not drive the base.
-    driver.switch_to.new_window("tab")
-    try:
-        driver.get(cell.url)
-        page.wait_for_text(LIVE, START)
-        page.check("Latch", True, "jetbot")
-        start = cell.base()
-        page.click("Forward", "jetbot")
-        cell.wait(lambda: moved(start, cell.base()) > 0.1, "the base drives")
-    finally:
-        driver.close()
-        driver.switch_to.window(first)
-    cell.wait(cell.stands, "the base stands once the page is gone", 8.0)
-
-
-@pytest.mark.long
-def test_suite_ends_cleanly_while_the_page_drives(cell):
-    """The last test: it stops the suite."""
-    cell.page.check("Latch", True, "jetbot")
-    start = cell.base()
-    cell.page.click("Forward", "jetbot")
-    cell.wait(lambda: moved(start, cell.base()) > 0.05, "the base drives")
-    assert cell.container.stop() == 0
-    cell.wait(cell.stands, "the base stands without its controller", 8.0)
-    assert cell.simulation.stop() == 0

@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 import pytest
 from control_msgs.msg import SteeringControllerStatus
 from diagnostic_msgs.msg import DiagnosticStatus
-from geometry_msgs.msg import Twist, TwistStamped
+from geometry_msgs.msg import TwistStamped
 from nav_msgs.msg import Odometry
 from ros_client import RosClient
 from ros_processes import PATIENT, Suite
@@ -23,7 +22,6 @@ pytestmark = pytest.mark.long
 
 BASE = "/diff_drive_controller"
 WHEELS = ("left_wheel_joint", "right_wheel_joint")
-RADIUS = 0.03
 USUAL = {"cmd_vel_timeout": 0.5} | PATIENT
 WARN, ERROR = DiagnosticStatus.WARN, DiagnosticStatus.ERROR
 
@@ -35,7 +33,6 @@ class Jetbot(ScriptedWheels):
         self.process = suite.node("differential_base", robot="jetbot", **parameters)
         super().__init__(client, WHEELS)
         self.odom = client.listen(Odometry, f"{BASE}/odom")
-        self.out = client.listen(TwistStamped, f"{BASE}/cmd_vel_out")
         self.start = (0.0, 0.0)
 
     def ready(self) -> Jetbot:
@@ -46,14 +43,14 @@ class Jetbot(ScriptedWheels):
         """Return a function that sends a TwistStamped; ``ago`` is the age of its stamp [s]."""
         publisher = self.client.publisher(TwistStamped, topic)
 
-        def send(vx: float, wz: float = 0.0, vy: float = 0.0, ago: float | None = None) -> None:
+        def send(vx: float, wz: float = 0.0, ago: float | None = None) -> None:
             message = TwistStamped()
             if ago is not None:
                 now = self.client.node.get_clock().now().nanoseconds
                 stamp = now - int(ago * 1e9)
                 message.header.stamp.sec, message.header.stamp.nanosec = divmod(stamp, 10**9)
             twist = message.twist
-            twist.linear.x, twist.linear.y, twist.angular.z = vx, vy, wz
+            twist.linear.x, twist.angular.z = vx, wz
             publisher.publish(message)
 
         return send
@@ -86,7 +83,7 @@ def jetbot(driven):
     driven.commands.clear()
     driven.until(lambda: len(driven.commands) > 5 and driven.stands(), "the base to stand")
     driven.until_diagnosed(BASE, "no command")
-    for heard in (driven.commands, driven.odom, driven.out):
+    for heard in (driven.commands, driven.odom):
         heard.clear()
     driven.until(lambda: driven.commands and driven.odom, "commands and odometry")
     driven.start = driven.place
@@ -104,57 +101,7 @@ def patient(jetbot: Jetbot) -> Iterator[None]:
         assert jetbot.client.set_parameters(BASE, **USUAL).successful
 
 
-def every(count: int, send: Callable[[], None]) -> Callable[[], None]:
-    """Return a function that sends at every ``count``-th call."""
-    calls = iter(range(10**9))
-    return lambda: None if next(calls) % count else send()
-
-
 # ---- nodes with parameters of their own; first, because node names are unique
-
-
-def test_teleop_twist_keyboard(suite, client):
-    """Twist without a stamp; one message for each key, more while a key is held, then silence."""
-    jetbot = Jetbot(suite, client, stamped_cmd_vel=False).ready()
-    keys = client.publisher(Twist, "/cmd_vel")
-
-    def key(vx: float, wz: float) -> Callable[[], None]:
-        message = Twist()
-        message.linear.x, message.angular.z = vx, wz
-        return lambda: keys.publish(message)
-
-    ahead = pytest.approx((0.2 / RADIUS,) * 2)
-    jetbot.until(lambda: jetbot.told == ahead, "the speed", every(2, key(0.2, 0.0)))  # i held
-    # j held: a single best-effort message can be lost.
-    turn = every(2, key(0.0, 1.0))
-    jetbot.until(lambda: jetbot.told[0] < 0.0 < jetbot.told[1], "a turn on the spot", turn)
-    jetbot.until(jetbot.stands, "the end of the timeout")
-    assert client.set_parameters(BASE, cmd_vel_timeout=60.0).successful
-    jetbot.until(
-        lambda: jetbot.told[0] > jetbot.told[1] > 0.0, "a curve", every(2, key(0.3, -0.8))
-    )  # o held
-    # k held, long before the timeout.
-    jetbot.until(jetbot.stands, "the stop", every(2, key(0.0, 0.0)))
-
-
-def test_states_of_another_robot_and_a_missing_wheel(suite, client):
-    jetbot = Jetbot(suite, client)
-    send = jetbot.sender()
-    jetbot.without, jetbot.also = WHEELS, {"panda_joint1": 0.3, "panda_joint2": 0.1}
-    status = jetbot.until_diagnosed(BASE, "not reported: ", lambda: send(0.2))
-    assert all(wheel in status.message for wheel in WHEELS)
-    jetbot.without, jetbot.also = (WHEELS[0],), {}
-    jetbot.until(
-        lambda: f"not reported: {WHEELS[0]}" in client.diagnostics(BASE).message,
-        "the missing wheel",
-        lambda: send(0.2),
-    )
-    jetbot.without, jetbot.also = (), {WHEELS[0]: math.nan}
-    jetbot.until_diagnosed(BASE, f"the position of {WHEELS[0]} is nan", lambda: send(0.2))
-    assert not any(any(message.velocity) for message in jetbot.commands.messages)
-    assert not jetbot.odom
-    jetbot.also = {}
-    jetbot.until(lambda: any(jetbot.told), "motion", lambda: send(0.2))
 
 
 def test_wheels_that_contradict_each_other(suite, client, tmp_path):
@@ -181,55 +128,6 @@ def test_wheels_that_contradict_each_other(suite, client, tmp_path):
 
 
 # ---- one node for all
-
-
-def test_navigation_with_stale_bursts(jetbot):
-    """TwistStamped at 20 Hz, with occasional bursts of delayed messages."""
-    patience = {"cmd_vel_timeout": 2.0, "state_timeout": 5.0}
-    assert jetbot.client.set_parameters(BASE, **patience).successful
-    send = jetbot.sender("/cmd_vel")
-    jetbot.until(lambda: jetbot.way > 0.02, "motion", every(2, lambda: send(0.2, 0.1, ago=0.01)))
-    jetbot.commands.clear()
-
-    def burst() -> None:
-        for ago in (9.0, 5.0, 2.5, 1.5, 0.8, 0.3):
-            send(-0.5, -2.0, ago=ago)
-
-    def stream() -> None:
-        send(0.2, 0.1, ago=0.01)
-        if next(turn) % 5 == 0:
-            burst()
-
-    turn, told = iter(range(10**9)), iter(range(10**9))
-    jetbot.until(lambda: next(told) > 80 and len(jetbot.commands) > 30, "bursts", every(2, stream))
-    wheels = np.array([message.velocity for message in jetbot.commands.messages])
-    assert np.ptp(wheels, axis=0) == pytest.approx([0.0, 0.0], abs=1e-9)
-    assert wheels[0, 1] > wheels[0, 0] > 0.0
-    assert "s old, more than the timeout of 2 s; ignored" in jetbot.process.output
-    assert jetbot.client.set_parameters(BASE, **USUAL).successful
-
-
-def test_flood_of_a_thousand_commands_a_second(jetbot):
-    """The newest command is followed, and none is followed by an older one."""
-    send = jetbot.sender()
-    speeds = iter(np.linspace(0.001, 0.3, 1200).tolist())
-    last = [0.0]
-
-    def many() -> None:
-        for _ in range(20):
-            last[0] = next(speeds, 0.3)
-            send(last[0])
-
-    with patient(jetbot):
-        jetbot.until(lambda: last[0] >= 0.3, "the flood", many)
-        jetbot.until(
-            lambda: jetbot.told == pytest.approx((0.3 / RADIUS,) * 2, abs=1e-6),
-            "the newest speed",
-            lambda: send(0.3),
-        )
-        told = np.array([message.velocity[0] for message in jetbot.commands.messages])
-        assert np.all(np.diff(told) >= -1e-9), "an old command came after a newer one"
-    jetbot.until(jetbot.stands, "the end of the timeout")
 
 
 def test_two_senders_fight(jetbot):

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from controller_manager_msgs.srv import SwitchController
 from geometry_msgs.msg import PoseStamped, WrenchStamped
 from joint_client import ARM, CONTROLLER, HOME, SUCCEEDED, JointClient, smooth
 from sensor_msgs.msg import JointState
@@ -122,18 +121,6 @@ def test_it_is_switched_on_and_off_without_a_jump(mode):
     assert np.abs(mode.tool - before).max() < 4e-3
 
 
-def test_it_is_switched_by_the_controller_manager(mode):
-    def switch(**lists: list[str]) -> Any:
-        request = SwitchController.Request(strictness=SwitchController.Request.STRICT, **lists)
-        return mode.client.call(SwitchController, "/controller_manager/switch_controller", request)
-
-    answer = switch(activate_controllers=[IMPEDANCE_CONTROLLER])
-    assert answer.ok, answer.message
-    mode.becomes_active()
-    assert switch(deactivate_controllers=[IMPEDANCE_CONTROLLER]).ok
-    assert not mode.active
-
-
 def test_targets_are_followed_until_a_trajectory_takes_the_joints(mode):
     for xyz in ((0.45, 0.1, 0.45), (0.5, -0.1, 0.4)):
         mode.client.repeat(
@@ -161,14 +148,3 @@ def test_a_stop_ends_it_and_is_obeyed(mode):
         assert not mode.activate().success
     finally:
         assert mode.client.call(Trigger, f"{CONTROLLER}/resume").success
-
-
-def test_parameters_out_of_range_are_refused(mode):
-    for values in (
-        {"impedance__stiffness": [-1.0, 10.0]},
-        {"impedance__stiffness": [1.0, 2.0, 3.0]},
-        {"payload__mass": -1.0},
-        {"impedance__frame": "nose"},
-        {"impedance__stiffness": [90000.0, 40.0]},
-    ):
-        assert not mode.client.set_parameters(CONTROLLER, **values).successful, values

@@ -6,21 +6,19 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from policies.standing_policy import STANDING, write_standing_policy
-from policies.walker import NODE, Walker
+from policies.walker import Walker
 from rclpy.parameter import Parameter
 from rclpy.task import Future
 from sensor_msgs.msg import Imu, JointState
 from std_msgs.msg import Float64MultiArray
 
 from motion_nodes.core.robot.loader import load_robot
-from motion_nodes.extras.policies.onnx_writer import OnnxGraph, Perceptron, write_mlp
 from motion_nodes.extras.policies.policy_files import load_policy
 from motion_nodes.nodes import rmpflow_policy
 from motion_nodes.nodes.policy.policy_signals import Measurements
@@ -103,61 +101,6 @@ def test_falls_and_lost_measurements_damp_the_motors(suite, client, tmp_path):
         robot.close()
 
 
-@pytest.mark.long
-@pytest.mark.timeout(900)
-def test_a_network_that_returns_nan_damps_the_motors(suite, client, tmp_path):
-    folder = write_standing_policy(tmp_path)
-    graph = OnnxGraph()
-    graph.add_input("obs", (1, 45))
-    # The square root of -vx.
-    pick = np.zeros((45, 12))
-    pick[6] = 1.0
-    graph.add_node("MatMul", ["obs", graph.add_constant("pick", pick)], ["vx"])
-    graph.add_node("Neg", ["vx"], ["minus"])
-    graph.add_node("Sqrt", ["minus"], ["actions"])
-    graph.add_output("actions", (1, 12))
-    (folder / "policy.onnx").write_bytes(graph.to_bytes())
-    suite.node(
-        "policy_controller", robot="go2", policy=str(folder), stand_up_time=0.2,
-        input_timeout=PATIENT,
-    )  # fmt: skip
-    robot = ScriptedGo2(client)
-    try:
-        walker = Walker(client)
-        walker.wait("holding", 60.0)
-        walker.drive(0.5, "damped")
-        status = client.wait_for_diagnosis(NODE, "")
-        assert status.level != b"\x00"
-    finally:
-        robot.close()
-
-
-def spoil(folder: Path, kind: str) -> str:
-    """Make the policy in a folder unusable; return the value of the parameter ``policy``."""
-    network, description = folder / "policy.onnx", folder / "IO_descriptors.yaml"
-    if kind == "missing":
-        return "/no/such/policy.onnx"
-    if kind == "empty folder":
-        network.unlink()
-    elif kind == "pickle":
-        network.write_bytes(b"\x80\x04K\x01.")
-    elif kind == "no model":
-        network.write_text("robot: go2\n", encoding="utf-8")
-    elif kind == "wrong width":
-        write_mlp(network, Perceptron([(np.zeros((12, 44)), np.zeros(12))]))
-    else:
-        text = description.read_text(encoding="utf-8")
-        description.write_text(text.replace("FR_hip_joint", "FR_hop_joint"), encoding="utf-8")
-    return str(folder)
-
-
-NAMED = {
-    "missing": "/no/such/policy.onnx", "empty folder": "{folder}", "pickle": "{folder}/policy.onnx",
-    "no model": "{folder}/policy.onnx", "wrong width": "44", "missing joint": "FR_hop_joint",
-}  # fmt: skip
-"""Faults of a policy, and the text in the error."""
-
-
 @contextmanager
 def configured(robot: str, policy: object) -> Iterator[PolicyControllerNode]:
     node = PolicyControllerNode(
@@ -169,16 +112,6 @@ def configured(robot: str, policy: object) -> Iterator[PolicyControllerNode]:
         yield node
     finally:
         node.destroy_node()
-
-
-@pytest.mark.long
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("kind", NAMED)
-def test_policies_that_cannot_be_used_do_not_configure(ros, tmp_path, kind):
-    path = spoil(write_standing_policy(tmp_path), kind)
-    with configured("go2", path) as node:
-        assert node.failure is not None
-        assert NAMED[kind].format(folder=tmp_path) in node.failure
 
 
 @pytest.mark.long
