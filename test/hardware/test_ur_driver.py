@@ -29,8 +29,8 @@ from motion_nodes.extras.hardware.universal_robots import (
     ENDS,
     FOLLOW,
     STOP,
-    ServoSettings,
     UniversalRobotsDriver,
+    UniversalRobotsSettings,
     servo_program,
 )
 from motion_nodes.extras.hardware.universal_robots_controller import Recipe
@@ -387,15 +387,7 @@ def test_arms_with_other_numbers_of_joints():
 
 PERIOD = 0.002
 SILENCE = 0.03
-PROGRAM = servo_program(
-    ServoSettings(
-        lookahead_time=0.05,
-        gain=500.0,
-        deceleration=4.0,
-        max_silence=SILENCE,
-        max_velocity=[np.pi] * 6,
-    )
-)
+PROGRAM = servo_program(UniversalRobotsSettings(max_silence=SILENCE), [np.pi] * 6)
 Command = tuple[float, np.ndarray, np.ndarray, float]
 """Arrival [s], positions [rad], velocities [rad/s], time on the sender's clock [s]."""
 

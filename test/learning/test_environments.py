@@ -27,7 +27,11 @@ from motion_nodes.extras.learning.tasks.registry import (
 from motion_nodes.extras.learning.tasks.robot_cell import TaskState
 from motion_nodes.extras.learning.tasks.walk import COMMANDS
 from motion_nodes.extras.learning.trainer import Trainer, check_step, evaluate, new_trainer
-from motion_nodes.extras.learning.training_run import single_threaded_blas
+from motion_nodes.extras.learning.training_run import (
+    export_policy,
+    load_exported,
+    single_threaded_blas,
+)
 from motion_nodes.extras.policies.observations import PolicyInputs
 from motion_nodes.extras.policies.policy_files import load_policy
 

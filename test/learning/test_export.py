@@ -15,6 +15,7 @@ from motion_nodes.extras.learning.mujoco_env import MujocoEnv
 from motion_nodes.extras.learning.networks import ActorCritic, Policy, RunningNorm
 from motion_nodes.extras.learning.tasks.registry import make_task
 from motion_nodes.extras.learning.trainer import evaluate
+from motion_nodes.extras.learning.training_run import DESCRIPTOR, export_policy, load_exported
 from motion_nodes.extras.policies.isaac_lab_files import read_descriptor
 from motion_nodes.extras.policies.network import load_network
 from motion_nodes.extras.policies.observations import PolicyInputs

@@ -6,24 +6,21 @@ import pytest
 from scipy.integrate import quad
 
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.extras.learning.learners import PpoConfig, TrainingBatch, ppo_loss
-from motion_nodes.extras.learning.networks import ActorCritic, Mlp
-from motion_nodes.extras.learning.ppo import (
+from motion_nodes.extras.learning.learners import (
     PpoConfig,
-    TrainingBatch,
-    TrainingDiverged,
-    gae,
-    ppo_loss,
-)
-from motion_nodes.extras.learning.sac import (
     Replay,
     ReplayBatch,
     SacConfig,
     SacLearner,
     SquashedActor,
+    TrainingBatch,
+    TrainingDiverged,
     actor_loss,
     critic_loss,
+    gae,
+    ppo_loss,
 )
+from motion_nodes.extras.learning.networks import ActorCritic, Mlp
 
 
 def finite_differences(function, x, h=1e-6):

@@ -13,9 +13,16 @@ import numpy as np
 import pytest
 from raised_errors import about
 
+from motion_nodes.core.planning import warm_up
+from motion_nodes.core.planning.pipeline import PlanOptions
 from motion_nodes.core.planning.planners import PlannerSettings, default_settings
 from motion_nodes.core.planning.tree_search import MAX_COUNT, MAX_NODES, new_tree
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.trajectory.joint_path import CornerBlending
+from motion_nodes.core.trajectory.time_parameterization import retime
 from motion_nodes.errors import InvalidConfig
+from motion_nodes.kernels.timing.jerk_limited import jerk_limited_motion
 
 
 @dataclass(frozen=True)
@@ -195,3 +202,19 @@ def test_no_compiling_process_outlives_its_parent(work, compiling, killed, tmp_p
         finally:
             if runs(child):
                 os.kill(child, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("name", ["franka", "ur10e", "so101"])
+def test_the_timing_compiled_aside_is_that_of_every_robot(name):
+    warm_up._time_a_bend()
+    compiled = len(jerk_limited_motion.signatures)
+    assert compiled
+    robot = load_robot(name)
+    group = next(each for each in robot.groups.values() if each.tip is not None)
+    limits = CollisionChecker(robot, group.joints).limits
+    corner = limits.clip(robot.home[group.indices])
+    ends = [
+        limits.clip(corner + 0.1 * sign) for sign in (-1.0, np.tile((1.0, -1.0), 9)[: len(corner)])
+    ]
+    retime([ends[0], corner, ends[1]], limits, blending=CornerBlending(PlanOptions().blend))
+    assert len(jerk_limited_motion.signatures) == compiled

@@ -35,11 +35,14 @@ from motion_nodes.extras.robot_setup.legs import (
     find_legs,
     guess_kind,
 )
-from motion_nodes.extras.robot_setup.link_shapes import add_missing_collisions, link_geometries
+from motion_nodes.extras.robot_setup.link_shapes import (
+    add_missing_collisions,
+    find_self_collisions,
+    link_geometries,
+)
 from motion_nodes.extras.robot_setup.new_robot import new_robot
 from motion_nodes.extras.robot_setup.notes import Notes, Question
 from motion_nodes.extras.robot_setup.robot_source import search_from
-from motion_nodes.extras.robot_setup.self_collisions import find_self_collisions
 from motion_nodes.extras.robot_setup.wheeled_base import guess_base
 from motion_nodes.extras.sim.robot_trial import try_robot
 

@@ -19,8 +19,8 @@ from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import to_quat_xyzw
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.errors import InvalidConfig, InvalidDescription, MotionError
+from motion_nodes.extras.robot_setup.link_shapes import random_configurations
 from motion_nodes.extras.robot_setup.new_robot import new_robot
-from motion_nodes.extras.robot_setup.self_collisions import random_configurations
 
 
 @pytest.fixture(scope="module")

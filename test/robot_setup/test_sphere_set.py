@@ -2,6 +2,7 @@
 """Spheres and convex pieces cover the geometry; edits, files, pictures, excess pairs."""
 
 import io
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,7 +30,14 @@ from motion_nodes.core.scene.sphere_set import (
     outside,
 )
 from motion_nodes.errors import InvalidCommand, InvalidConfig, InvalidDescription, UnknownFrame
-from motion_nodes.extras.robot_setup.convex_cover import (
+from motion_nodes.extras.robot_setup.link_shapes import SelfCollisions, add_excess_pairs
+from motion_nodes.extras.robot_setup.link_shapes import fit_spheres as spheres_of_links
+from motion_nodes.extras.robot_setup.notes import Notes
+from motion_nodes.extras.robot_setup.readme import png, robot_picture
+from motion_nodes.typing import Array
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
+from convex_cover import (
     ConvexPiece,
     bounding_polytope,
     convex_pieces,
@@ -38,11 +46,6 @@ from motion_nodes.extras.robot_setup.convex_cover import (
     with_collision_meshes,
     write_pieces,
 )
-from motion_nodes.extras.robot_setup.link_shapes import fit_spheres as spheres_of_links
-from motion_nodes.extras.robot_setup.notes import Notes
-from motion_nodes.extras.robot_setup.readme import png, robot_picture
-from motion_nodes.extras.robot_setup.self_collisions import SelfCollisions, add_excess_pairs
-from motion_nodes.typing import Array
 
 
 def no_mesh(filename: str) -> Path:

@@ -11,15 +11,19 @@ import trimesh
 from patience import wait_until
 from scipy.spatial import ConvexHull
 
+from motion_nodes.core.reactive.obstacle_scene import ObstaclePacker
+from motion_nodes.core.reactive.policy_motion import PreparedScenes
+from motion_nodes.core.robot.tree import Box
 from motion_nodes.core.scene import convex_decomposition, mesh_preparation, robot_spheres
 from motion_nodes.core.scene.convex_decomposition import convex_parts
 from motion_nodes.core.scene.mesh_cache import shared_mesh
 from motion_nodes.core.scene.mesh_file import EmptyMesh, read_mesh
 from motion_nodes.core.scene.mesh_preparation import LARGE, MeshPreparation, large_meshes
 from motion_nodes.core.scene.robot_spheres import cover
-from motion_nodes.core.scene.scene import world_object
+from motion_nodes.core.scene.scene import Scene, world_object
 from motion_nodes.core.scene.shapes import TriangleMesh, triangle_mesh
 from motion_nodes.core.scene.triangle_surfaces import WindingNumber, nearest_on_triangles
+from motion_nodes.core.scene.world import World
 from motion_nodes.errors import InvalidDescription
 from motion_nodes.kernels import cache
 
@@ -125,6 +129,40 @@ def test_another_process_prepares_what_this_one_reads(monkeypatch):
     for a, b in zip(hulls, convex_decomposition._decomposed(mesh, 2e-3, 32), strict=True):
         np.testing.assert_array_equal(a, b)
     assert MeshPreparation().ready([ring()])
+
+
+def test_a_loop_gets_scenes_whose_meshes_are_prepared(monkeypatch):
+    world, scenes = World(), PreparedScenes()
+    world.add("near", Box((0.1, 0.1, 0.1)))
+    first = world.scene
+    assert scenes.take(first) is first
+    assert scenes.take(first) is None
+    world.add("large", ring())
+    partly = scenes.take(world.scene)
+    assert partly is not None
+    assert (list(partly.objects), scenes.missing) == (["near"], ("large",))
+    world.add("far", Box((0.1, 0.1, 0.1)))
+    partly = scenes.take(world.scene)
+    assert partly is not None
+    assert list(partly.objects) == ["near", "far"]
+    found: list[Scene] = []
+
+    def ready() -> bool:
+        found.extend(filter(None, [scenes.take(world.scene)]))
+        return bool(found)
+
+    wait_until(ready, "the other process")
+    assert found == [world.scene]
+    assert scenes.missing == ()
+
+    def used(*_: object) -> None:
+        raise AssertionError("in the loop")
+
+    monkeypatch.setattr(robot_spheres, "_best_cover", used)
+    monkeypatch.setattr(cache, "read_entry", used)
+    rows = ObstaclePacker().packed(found[0], np.eye(4)).rows
+    assert len(rows["sphere"]) == len(cover(world.scene.objects["large"].parts[0].solid).spheres)
+    scenes.close()
 
 
 def test_a_mesh_counts_as_prepared_where_nothing_can_be_stored(monkeypatch):

@@ -11,10 +11,9 @@ from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.errors import InvalidCommand, UnknownJoint
-from motion_nodes.extras.sim.backend import RobotPlacement
+from motion_nodes.extras.sim.backend import MockWorld, RobotPlacement
 from motion_nodes.extras.sim.drive_targets import DriveMode, DriveTargets, JointTargets
 from motion_nodes.extras.sim.mjcf import WorldConfig
-from motion_nodes.extras.sim.mock import MockWorld
 from motion_nodes.extras.sim.mujoco_world import MujocoWorld
 
 nan, inf = np.nan, np.inf

@@ -19,10 +19,9 @@ from motion_nodes.core.robot.poses import from_xyz_rpy, inverse
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.robot_yaml import RollerDescription
 from motion_nodes.errors import InvalidDescription
-from motion_nodes.extras.sim.backend import RobotBackend, RobotPlacement
+from motion_nodes.extras.sim.backend import MockWorld, RobotBackend, RobotPlacement
 from motion_nodes.extras.sim.drive_targets import JointTargets
 from motion_nodes.extras.sim.mjcf import RollerRing, WorldConfig
-from motion_nodes.extras.sim.mock import MockWorld
 from motion_nodes.extras.sim.mujoco_world import MujocoWorld
 
 _WHEEL = """

@@ -15,8 +15,9 @@ from motion_nodes.errors import UnknownJoint
 from motion_nodes.extras.viewer import panel_style, ui_commands
 from motion_nodes.extras.viewer.joint_panel import GOAL, MIN_CHANGE, ROBOT
 from motion_nodes.extras.viewer.planning_view import SLIDERS
-from motion_nodes.extras.viewer.scaling_panel import MIN_PERCENT, MotionScaling
+from motion_nodes.extras.viewer.suite_panels import MIN_PERCENT
 from motion_nodes.extras.viewer.target_gizmo import BASE, DIRECTIONS, TOOL, jogged
+from motion_nodes.extras.viewer.ui_commands import MotionScaling
 from motion_nodes.extras.viewer.viewed_robot import IK, PLANNER, ViewedRobot
 
 FRANKA = load_robot("franka")
