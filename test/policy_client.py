@@ -114,11 +114,7 @@ class PolicyClient:
 
     def jog(self, **speeds: float) -> Callable[[], None]:
         """Return a function that sends joint velocities [rad/s]."""
-        return self.jog_all(list(speeds), list(speeds.values()))
-
-    def jog_all(self, names: list[str], speeds: list[float]) -> Callable[[], None]:
-        """The same by lists, in which a name may occur twice."""
-        message = JointJog(joint_names=names, velocities=speeds)
+        message = JointJog(joint_names=list(speeds), velocities=list(speeds.values()))
         publisher = self.publisher(JointJog, f"{SERVO}/delta_joint_cmds")
         return lambda: publisher.publish(message)
 

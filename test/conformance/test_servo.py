@@ -88,6 +88,7 @@ def test_invalid_commands(policy):
         (ARM, [0.1] * 8),
         (["panda_joint1"], [float("nan")]),
         (["panda_joint8"], [0.1]),
+        (["panda_joint1"] * 2, [0.3, -0.3]),
     ):
         rests(policy)
         sender.publish(JointJog(joint_names=list(names), velocities=velocities))

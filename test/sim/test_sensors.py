@@ -14,14 +14,13 @@ from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.robot.robot_yaml import LaserScannerDescription
 from motion_nodes.errors import InvalidConfig, InvalidDescription
 from motion_nodes.extras.sim.backend import RobotPlacement
-from motion_nodes.extras.sim.cell_words import parse_free_body
+from motion_nodes.extras.sim.cell_words import parse_camera, parse_free_body
 from motion_nodes.extras.sim.mjcf import WorldConfig
 from motion_nodes.extras.sim.mujoco_world import MujocoWorld
 from motion_nodes.extras.sim.sensors import (
     CameraSettings,
     SimulatedCamera,
     SimulatedLaser,
-    parse_camera,
     snapshot,
 )
 
