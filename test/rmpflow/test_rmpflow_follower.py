@@ -136,6 +136,17 @@ def test_a_twist_is_kept_while_it_is_renewed_and_ends_by_itself(twist):
     assert np.linalg.norm(robot.tool[:3, 3] - before[:3, 3]) < 0.035, "it stopped late"
 
 
+@pytest.mark.parametrize("aside", [(0.11, 0.0, 0.0), (0.0, 0.14, 0.0), (-0.12, 0.0, -0.05)])
+def test_a_command_that_ends_at_rest_beside_an_obstacle_moves_nothing(aside):
+    robot = Robot()
+    X = from_xyz_rpy(robot.tool[:3, 3] + np.array(aside))
+    POLICY.set_scene(World(Scene(objects={"ball": world_object("ball", Sphere(0.05), X)})).scene)
+    robot.run(4.0, lambda now: robot.follower.follow_twist(np.zeros(6), now))
+    before = robot.q.copy()
+    assert robot.run(2.0) is Phase.IDLE
+    assert robot.q == pytest.approx(before, abs=1e-3)
+
+
 def test_jogged_joints_move_at_their_speeds_and_the_others_stay():
     robot = Robot()
     speeds = np.zeros(len(HOME))

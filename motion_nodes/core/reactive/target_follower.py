@@ -411,6 +411,12 @@ class Follower:
             assert robot is not None
             self._begin(robot)
 
+        if self.phase is Phase.STOPPING and self._stands():
+            # Without a command a repulsive RMP, as of a link close to another one, would move it.
+            held = self._motion.positions
+            self._rest(*self._next)
+            return None if held is None else (held, np.zeros(len(held)))
+
         def set_goal(here: Array, period: float) -> None:
             if self.command is not None and self.phase is not Phase.STOPPING:
                 goal = self.command.goal_at(self.policy, here, period, now)
@@ -494,6 +500,11 @@ class Follower:
             fault = self._motion.tracking_fault(robot, self.settings.max_tracking_error)
             if fault:
                 self.lose(fault)
+
+    def _stands(self) -> bool:
+        """Return whether the newest reference is at rest."""
+        own = self.policy.get_internal_robot_joint_states()
+        return own is not None and float(np.abs(own[1]).max(initial=0.0)) < AT_REST
 
     def _begin(self, robot: RobotMotion) -> None:
         start = self._motion.begin(robot)
