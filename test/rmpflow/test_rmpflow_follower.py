@@ -136,11 +136,28 @@ def test_a_twist_is_kept_while_it_is_renewed_and_ends_by_itself(twist):
     assert np.linalg.norm(robot.tool[:3, 3] - before[:3, 3]) < 0.035, "it stopped late"
 
 
-@pytest.mark.parametrize("aside", [(0.11, 0.0, 0.0), (0.0, 0.14, 0.0), (-0.12, 0.0, -0.05)])
-def test_a_command_that_ends_at_rest_beside_an_obstacle_moves_nothing(aside):
+def beside_a_ball(aside):
+    """Return a robot with a ball beside its tool, at an offset [m]."""
     robot = Robot()
     X = from_xyz_rpy(robot.tool[:3, 3] + np.array(aside))
     POLICY.set_scene(World(Scene(objects={"ball": world_object("ball", Sphere(0.05), X)})).scene)
+    return robot
+
+
+@pytest.mark.parametrize("twist", [(0.1, 0, 0, 0, 0, 0), (0, 0, -0.1, 0, 0, 0.4)])
+@pytest.mark.parametrize("aside", [(0.13, 0.0, 0.0), (0.0, 0.16, 0.0), (-0.12, 0.0, -0.05)])
+def test_a_stop_beside_an_obstacle_only_brakes(aside, twist):
+    robot = beside_a_ball(aside)
+    robot.run(0.5, lambda now: robot.follower.follow_twist(twist, now))
+    robot.run(0.3)
+    before, forward = robot.q.copy(), np.sign(robot.qd)
+    assert robot.run(1.0) is Phase.IDLE
+    assert np.min((robot.q - before) * forward) > -2e-3, "a joint was pushed back"
+
+
+@pytest.mark.parametrize("aside", [(0.11, 0.0, 0.0), (0.0, 0.14, 0.0), (-0.12, 0.0, -0.05)])
+def test_a_command_that_ends_at_rest_beside_an_obstacle_moves_nothing(aside):
+    robot = beside_a_ball(aside)
     robot.run(4.0, lambda now: robot.follower.follow_twist(np.zeros(6), now))
     before = robot.q.copy()
     assert robot.run(2.0) is Phase.IDLE

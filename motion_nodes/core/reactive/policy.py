@@ -46,6 +46,8 @@ _SAG_SETTLING = 0.15  # [s] time constant of the estimated steady-state error
 _WATCH_PERIOD = 0.02  # [s] between progress checks; more of them add no information
 # [s] max duration in which the posture follows the joints after a stop, then it is held
 _BRAKING = 0.5
+_SETTLING = 10.0
+"""Damping of joints that RMPs would accelerate during a stop [1/s]."""
 
 
 class RmpflowPolicy:
@@ -207,7 +209,8 @@ class RmpflowPolicy:
     def stop(self) -> None:
         """Stop with damping, and stay at rest until there is a new target.
 
-        Obstacles and limits are respected. For lost targets.
+        Limits are respected; obstacles make joints brake harder, and push none of them back. For
+        lost targets.
         """
         self._position = self._rotation = None
         if not self._stopping:
@@ -609,7 +612,12 @@ class RmpflowPolicy:
         whole_q = np.concatenate((state.q + self._sag, self._watched_q))
 
         def policy(qd: Array) -> Array:
-            return self._evaluator.acceleration(whole_q, np.concatenate((qd, self._watched_qd)))
+            qdd = self._evaluator.acceleration(whole_q, np.concatenate((qd, self._watched_qd)))
+            if not self._stopping:
+                return qdd
+            # A stop only brakes: repulsive RMPs would move joints that are nearly at rest.
+            damped = -_SETTLING * qd
+            return np.where(qdd * damped > damped * damped, qdd, damped)
 
         return policy
 
