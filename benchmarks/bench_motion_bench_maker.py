@@ -33,12 +33,11 @@ from harness import CLUSTER, Options, Report, Row, Spread, benchmark, motion_up,
 from harness.timing import peer_lines
 
 import motion_nodes as mn
-from motion_nodes.core.planning.start_state import START_TOLERANCE
+from motion_nodes.core.planning.planning_problem import START_TOLERANCE
 from motion_nodes.core.robot.files.srdf_file import read_srdf
 from motion_nodes.core.robot.poses import from_xyz_quat
 from motion_nodes.core.robot.tree import Box, Cylinder, Sphere
-from motion_nodes.core.scene.allowed_collisions import AllowedCollisions
-from motion_nodes.core.scene.scene import Scene, WorldObject, world_object
+from motion_nodes.core.scene.scene import AllowedCollisions, Scene, WorldObject, world_object
 from motion_nodes.core.scene.shapes import Solid
 from motion_nodes.core.scene.world import World
 

@@ -18,7 +18,7 @@ from bench_rmpflow_runs import KINDS, Run, Runs, arrival_row, scene_row
 from rmpflow.judged_arm import FRAME
 from u_trap import BEYOND_U, U_WALLS
 
-from motion_nodes.core.reactive.mpc.policy import MpcPolicy
+from motion_nodes.core.reactive.mpc_policy import MpcPolicy
 from motion_nodes.core.reactive.policy import RmpflowPolicy
 from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.robot.tree import Box

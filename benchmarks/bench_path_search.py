@@ -21,17 +21,18 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import dijkstra
 
 from motion_nodes.core.navigation.footprint import footprint_from
-from motion_nodes.core.navigation.grid_plan import (
+from motion_nodes.core.navigation.map_planner import (
     MOVES,
     GridPlanConfig,
     GridPlanner,
+    LatticePlanner,
     NoGridPath,
     OccupancyGrid,
+    PlannedBase,
 )
-from motion_nodes.core.navigation.map_planner import LatticePlanner, PlannedBase
 from motion_nodes.core.navigation.planar_geometry import Pose2
 from motion_nodes.core.navigation.pose_lattice import PoseLattice
-from motion_nodes.kernels.search.pose_lattice import shortest
+from motion_nodes.kernels.search.a_star import shortest
 
 EDGE = 0.05
 OUTLINE = footprint_from([(0.3, 0.15), (0.3, -0.15), (-0.1, -0.15), (-0.1, 0.15)])

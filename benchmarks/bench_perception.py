@@ -30,7 +30,7 @@ from perception.boxes_seen import EYE, SETTINGS, TABLE, camera, centres, depth_o
 from scipy.spatial import cKDTree
 from scipy.spatial.transform import Rotation
 
-from motion_nodes.core.reactive.mpc.policy import MpcPolicy
+from motion_nodes.core.reactive.mpc_policy import MpcPolicy
 from motion_nodes.core.reactive.policy import RmpflowPolicy
 from motion_nodes.core.robot.loader import load_description, load_robot
 from motion_nodes.core.scene.checker import CollisionChecker

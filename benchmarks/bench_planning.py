@@ -32,13 +32,12 @@ from harness import Options, Report, Row, Spread, benchmark, median, progress
 from harness.timing import mean, peer_lines
 from planning_problems import Problem, ProblemSet
 
-from motion_nodes.core.planning.anytime_planner import AnytimeRrtConnect
+from motion_nodes.core.planning.anytime_planner import AnytimeRrtConnect, AnytimeSettings
 from motion_nodes.core.planning.path_verification import PathVerifier
 from motion_nodes.core.planning.pipeline import MotionPlan, PlanOptions, plan
 from motion_nodes.core.planning.planners import make_planner
 from motion_nodes.core.planning.planning_problem import JointGoal, PlanRequest
 from motion_nodes.core.planning.rrt_connect import RrtConnect
-from motion_nodes.core.planning.search_settings import AnytimeSettings
 from motion_nodes.core.planning.shortcut import shorten_path
 
 LIMIT = 1.0  # Timeout of a planner [s]

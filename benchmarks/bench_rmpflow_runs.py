@@ -30,8 +30,8 @@ from scene.checkers import configurations
 from motion_nodes.core.planning.pipeline import plan
 from motion_nodes.core.planning.planning_problem import PlanRequest, PoseGoal
 from motion_nodes.core.planning.warm_up import warm_up
-from motion_nodes.core.reactive.follower_settings import FollowerSettings, Phase
 from motion_nodes.core.reactive.policy import RmpflowPolicy
+from motion_nodes.core.reactive.policy_state import FollowerSettings, Phase
 from motion_nodes.core.reactive.target_follower import Follower
 from motion_nodes.core.robot.loader import load_description
 from motion_nodes.core.robot.poses import from_xyz_rpy

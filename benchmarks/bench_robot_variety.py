@@ -25,8 +25,8 @@ import rclpy
 from suite_client import Suite, joint_goal, pose_goal
 
 from motion_nodes import load_robot
+from motion_nodes.core.robot.configurations import Followers
 from motion_nodes.core.robot.kinematics import Kinematics
-from motion_nodes.core.robot.mimic_joints import Followers
 from motion_nodes.core.robot.robot import Group, Robot
 
 FILES = Path(__file__).parent.parent / "test" / "variety"

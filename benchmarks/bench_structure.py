@@ -135,7 +135,7 @@ def size() -> list[Row]:
 
 def traced(
     nodes: dict[str, dict[str, Any]], robot: str, request: Callable[[], None]
-) -> dict[str, list[str]]:
+) -> dict[str, dict[str, list[str]]]:
     """Return files and types of a request to some nodes, which run beside a simulation."""
     listed = [{"executable": name, "ros_args": ros_args(**each)} for name, each in nodes.items()]
     simulation = script_command("harness/marked_node.py", "mock_sim", *ros_args(robots=[robot]))
@@ -154,7 +154,7 @@ def traced(
     return found | {"idle": idle["files"]}
 
 
-def recorded(folder: Path) -> dict[str, list[str]]:
+def recorded(folder: Path) -> dict[str, dict[str, list[str]]]:
     """End a recording, and return it."""
     (folder / "record").unlink()
     until = time.monotonic() + 10.0
@@ -162,7 +162,7 @@ def recorded(folder: Path) -> dict[str, list[str]]:
         if time.monotonic() > until:
             raise RuntimeError("the traced nodes wrote no trace")
         time.sleep(0.01)
-    found: dict[str, list[str]] = json.loads((folder / "trace.json").read_text())
+    found: dict[str, dict[str, list[str]]] = json.loads((folder / "trace.json").read_text())
     (folder / "trace.json").unlink()
     return found
 
@@ -273,7 +273,7 @@ def walks(lists: str) -> list[Row]:
 
 @benchmark(
     "Structure", ros=True, walks=("all", "all, or none", ("all", "none")),
-    lists=("", "write files and types of each walk to this folder"),
+    lists=("", "write files and types of each walk, with functions, to this folder"),
 )  # fmt: skip
 def measure(report: Report, options: Options) -> None:
     """Count, and trace the walks."""

@@ -22,9 +22,8 @@ from scene.motion_bench_maker import FINGERS, scene_of
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.tree import Box
-from motion_nodes.core.scene.allowed_collisions import AllowedCollisions
 from motion_nodes.core.scene.checker import CollisionChecker
-from motion_nodes.core.scene.scene import Scene
+from motion_nodes.core.scene.scene import AllowedCollisions, Scene
 from motion_nodes.core.scene.shapes import Capsule, Solid
 
 ELBOW = 0.0873

@@ -68,10 +68,10 @@ _HOME = {
     "PosesGoal": "core.planning.planning_problem",
     "ReachabilityMap": "api.reachability",
     "reachability_map": "api.reachability",
-    "TaskSpaceRegion": "core.planning.constrained.path_constraints",
-    "RegionUnion": "core.planning.constrained.path_constraints",
-    "JointBand": "core.planning.constrained.path_constraints",
-    "LineOfSight": "core.planning.constrained.path_constraints",
+    "TaskSpaceRegion": "core.planning.path_constraints",
+    "RegionUnion": "core.planning.path_constraints",
+    "JointBand": "core.planning.path_constraints",
+    "LineOfSight": "core.planning.path_constraints",
     "PlanOptions": "core.planning.pipeline",
     "Payload": "core.robot.inverse_dynamics",
     "MotionPlan": "core.planning.pipeline",
@@ -80,7 +80,7 @@ _HOME = {
     "TimedPath": "core.trajectory.timed_path",
     "TrajectorySample": "core.trajectory.joint_trajectory",
     # reactive motion
-    "MpcSettings": "core.reactive.mpc.mpc_settings",
+    "MpcSettings": "core.reactive.mpc_settings",
     "ReactivePolicy": "api.reactive_policy",
     # learned policies
     "PolicyRunner": "extras.policies.runner",

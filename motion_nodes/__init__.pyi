@@ -33,10 +33,10 @@ from motion_nodes.core.ik.tasks_and_limits import PostureTask as PostureTask
 from motion_nodes.core.ik.tasks_and_limits import Task as Task
 from motion_nodes.core.ik.tasks_and_limits import VelocityLimit as VelocityLimit
 from motion_nodes.core.ik.tasks_and_limits import solve_step as solve_step
-from motion_nodes.core.planning.constrained.path_constraints import JointBand as JointBand
-from motion_nodes.core.planning.constrained.path_constraints import LineOfSight as LineOfSight
-from motion_nodes.core.planning.constrained.path_constraints import RegionUnion as RegionUnion
-from motion_nodes.core.planning.constrained.path_constraints import (
+from motion_nodes.core.planning.path_constraints import JointBand as JointBand
+from motion_nodes.core.planning.path_constraints import LineOfSight as LineOfSight
+from motion_nodes.core.planning.path_constraints import RegionUnion as RegionUnion
+from motion_nodes.core.planning.path_constraints import (
     TaskSpaceRegion as TaskSpaceRegion,
 )
 from motion_nodes.core.planning.pipeline import MotionPlan as MotionPlan
@@ -45,7 +45,7 @@ from motion_nodes.core.planning.planners import planner_names as planner_names
 from motion_nodes.core.planning.planning_problem import JointGoal as JointGoal
 from motion_nodes.core.planning.planning_problem import PoseGoal as PoseGoal
 from motion_nodes.core.planning.planning_problem import PosesGoal as PosesGoal
-from motion_nodes.core.reactive.mpc.mpc_settings import MpcSettings as MpcSettings
+from motion_nodes.core.reactive.mpc_settings import MpcSettings as MpcSettings
 from motion_nodes.core.robot.inverse_dynamics import Payload as Payload
 from motion_nodes.core.robot.limits import JointLimits as JointLimits
 from motion_nodes.core.robot.poses import inverse as inverse

@@ -2,8 +2,8 @@
 """Container whose threads record which files of the package run, while a file ``record`` exists.
 
 Run: ``TRACE_FOLDER=folder python traced_nodes.py NODES``, with a container's ``--nodes`` list.
-When ``record`` is deleted, ``trace.json`` has the files, and the types that were passed from one
-file to another.
+When ``record`` is deleted, ``trace.json`` has the files with the functions that ran, and the types
+that were passed from one file to another with the functions that took them.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ class Recorder:
 
     def __init__(self, folder: Path) -> None:
         self._folder, self.on = folder, False
-        self._files: set[str] = set()
-        self._types: set[str] = set()
+        self._files: dict[str, set[str]] = {}
+        self._types: dict[str, set[str]] = {}
 
     def watch(self) -> None:
         """Follow the file ``record``."""
         while True:
             wanted = (self._folder / "record").exists()
             if wanted and not self.on:
-                self._files, self._types, self.on = set(), set(), True
+                self._files, self._types, self.on = {}, {}, True
             elif self.on and not wanted:
                 self.on = False
-                found = {"files": sorted(self._files), "types": sorted(self._types)}
-                (self._folder / "new").write_text(json.dumps(found))
+                found = {"files": self._files, "types": self._types}
+                (self._folder / "new").write_text(json.dumps(found, default=sorted, sort_keys=True))
                 (self._folder / "new").rename(self._folder / "trace.json")
             time.sleep(0.005)
 
@@ -51,7 +51,8 @@ class Recorder:
         file = frame.f_code.co_filename
         if not file.startswith(PACKAGE):
             return
-        self._files.add(file[len(PACKAGE) :])
+        function = frame.f_code.co_qualname
+        self._files.setdefault(file[len(PACKAGE) :], set()).add(function)
         caller = frame.f_back.f_code.co_filename if frame.f_back else ""
         if caller == file or not caller.startswith(PACKAGE):
             return
@@ -60,7 +61,8 @@ class Recorder:
             kind = type(frame.f_locals.get(name))
             record = dataclasses.is_dataclass(kind) or hasattr(kind, "_fields")
             if name != "self" and record and kind.__module__.startswith("motion_nodes"):
-                self._types.add(kind.__name__)
+                taker = f"{file[len(PACKAGE) :]} {function}"
+                self._types.setdefault(kind.__name__, set()).add(taker)
 
 
 if __name__ == "__main__":

@@ -23,11 +23,11 @@ from motion_nodes.core.ik.request_validation import locked_position
 from motion_nodes.core.ik.tasks_and_limits import Configuration
 from motion_nodes.core.planning.planning_problem import Goal, JointGoal, PoseGoal, PosesGoal
 from motion_nodes.core.planning.several_poses import solve_poses
+from motion_nodes.core.robot.configurations import checked_state
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.tree import frozen
 from motion_nodes.core.scene.checker import CollisionChecker
-from motion_nodes.core.scene.configurations import checked_state
 from motion_nodes.core.scene.scene import Scene
 from motion_nodes.core.scene.world import World
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownJoint, check_type

@@ -17,25 +17,23 @@ from motion_nodes.api.batches import PLANS, ik_parts, many, pairs_of, plan_part,
 from motion_nodes.api.group_inputs import GroupInputs, RobotState, shape_of
 from motion_nodes.api.reactive_policy import ReactivePolicy
 from motion_nodes.core.ik.chain import IkChain
-from motion_nodes.core.ik.collision_free import CollisionFree
 from motion_nodes.core.ik.problem import IkBatchResult, IkRequest, IkResult, IkSettings
+from motion_nodes.core.ik.request_validation import solve_reachable
 from motion_nodes.core.ik.solver import LeastSquaresIk
-from motion_nodes.core.ik.task_mask import solve_reachable
 from motion_nodes.core.ik.tasks_and_limits import BaseMotion, Configuration
-from motion_nodes.core.planning.constrained.path_constraints import PathConstraint
+from motion_nodes.core.planning.path_constraints import PathConstraint
 from motion_nodes.core.planning.pipeline import MotionPlan, PlanOptions, plan
 from motion_nodes.core.planning.planning_problem import Goal, PlanRequest
 from motion_nodes.core.planning.warm_up import announced_compilation
-from motion_nodes.core.reactive.mpc.mpc_settings import MpcSettings
+from motion_nodes.core.reactive.mpc_settings import MpcSettings
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.core.robot.robot import Robot
-from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.checker import CollisionChecker, CollisionFree
 from motion_nodes.core.scene.world import World
 from motion_nodes.core.trajectory.joint_path import CornerBlending
-from motion_nodes.core.trajectory.path_efforts import effort_limits
 from motion_nodes.core.trajectory.time_parameterization import retime
-from motion_nodes.core.trajectory.timed_path import TimedPath
+from motion_nodes.core.trajectory.timed_path import TimedPath, effort_limits
 from motion_nodes.errors import InvalidCommand, InvalidConfig, check_type
 from motion_nodes.typing import Array
 
@@ -341,7 +339,7 @@ class JointGroup:
             return ik_parts(group, X_BT, seeds, world, settings, executor)
         solver, accept = group._solver, None
         if world is not None:
-            accept = CollisionFree(group.checker(world), solver.chain)
+            accept = CollisionFree(group.checker(world), solver.chain.joint_names)
         return solver.solve_batch(X_BT, seeds, settings=settings, acceptance=accept)
 
     def configuration(

@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from motion_nodes.api.group_inputs import shape_of
-from motion_nodes.core.reactive.mpc.mpc_settings import MpcSettings
-from motion_nodes.core.reactive.mpc.policy import MpcPolicy
+from motion_nodes.core.reactive.mpc_policy import MpcPolicy
+from motion_nodes.core.reactive.mpc_settings import MpcSettings
 from motion_nodes.core.reactive.policy import RmpflowPolicy
-from motion_nodes.core.reactive.status import PolicyStatus
+from motion_nodes.core.reactive.policy_state import PolicyStatus
 from motion_nodes.core.robot.poses import to_quat_xyzw
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.scene.scene import checked_pose

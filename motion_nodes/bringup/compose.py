@@ -19,11 +19,11 @@ from motion_nodes.bringup.parameter_files import (
     read_parameter_files,
     with_user_parameters,
 )
-from motion_nodes.core.robot.base_description import CONTROLLERS
-from motion_nodes.core.robot.files.rmpflow_file import RMPFLOW_FILE
 from motion_nodes.core.robot.loader import load_description
 from motion_nodes.core.robot.placement import Placement
+from motion_nodes.core.robot.rmpflow_settings import RMPFLOW_FILE
 from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.robot.robot_yaml import CONTROLLERS
 from motion_nodes.core.scene.scenery import floor_below
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.ros.names import (

@@ -18,8 +18,8 @@ from typing import Any
 
 from motion_nodes.bringup.node_specs import NodeSpec
 from motion_nodes.core.control.joint_command import interface_problem
-from motion_nodes.core.robot.base_description import CONTROLLERS
 from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.robot.robot_yaml import CONTROLLERS
 from motion_nodes.core.robot.yaml_schema import read_yaml
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.ros.names import (

@@ -22,8 +22,14 @@ from motion_nodes.bringup.process_template import (
 )
 from motion_nodes.extras import suite_environment
 from motion_nodes.kernels.parent_death import die_with_parent
-from motion_nodes.ros.readiness import VARIABLE, News, read_news
-from motion_nodes.ros.records import CONTROL_VARIABLE, Record, read_record
+from motion_nodes.ros.process_reports import (
+    CONTROL_VARIABLE,
+    NEWS_VARIABLE,
+    News,
+    Record,
+    read_news,
+    read_record,
+)
 
 STOP_GRACE = 6.0
 """[s] Timeout after SIGINT, after which a process is killed."""
@@ -54,7 +60,7 @@ class ProcessGroup:
     """Group of processes; leaving the context stops all of them.
 
     Each has two pipes: a shared one, on which nodes report to this process, and its own, on which
-    it receives messages (:mod:`motion_nodes.ros.records`).
+    it receives messages (:mod:`motion_nodes.ros.process_reports`).
     """
 
     def __init__(
@@ -150,7 +156,7 @@ class ProcessGroup:
             process = self._create(
                 self._commands[name],
                 variables,
-                {VARIABLE: self._reports[1], CONTROL_VARIABLE: control},
+                {NEWS_VARIABLE: self._reports[1], CONTROL_VARIABLE: control},
             )
         except OSError:
             os.close(writer)

@@ -28,7 +28,7 @@ from motion_nodes.ros import signals
 from motion_nodes.ros.instance_lock import SecondInstance, owner_of
 from motion_nodes.ros.mapped_code import unmap_code
 from motion_nodes.ros.names import POLICY_CONTROLLER, under
-from motion_nodes.ros.readiness import ASLEEP, FAILED, FAULT, READY, News
+from motion_nodes.ros.process_reports import ASLEEP, FAILED, FAULT, READY, News
 
 if TYPE_CHECKING:
     from motion_nodes.bringup.bringup_config import BringupConfig

@@ -31,13 +31,17 @@ from motion_nodes.bringup.process_health import (
 from motion_nodes.bringup.process_template import ProcessTemplate
 from motion_nodes.bringup.processes import ProcessGroup, Report, how_it_ended
 from motion_nodes.core.control.stop_state import StopState
-from motion_nodes.ros.readiness import ASLEEP, FAILED, NEVER, READY, News
-from motion_nodes.ros.records import (
+from motion_nodes.ros.process_reports import (
+    ASLEEP,
     ECHO_VARIABLE,
+    FAILED,
+    NEVER,
+    READY,
     REPLACED_VARIABLE,
     STOP_VARIABLE,
     Beat,
     Echo,
+    News,
     StopReport,
     stop_text,
 )

@@ -13,9 +13,9 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from motion_nodes.cli.output import print_json
-from motion_nodes.core.robot.base_description import BaseSpec, HolonomicSpec
 from motion_nodes.core.robot.loader import available_robots, load_description
 from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.robot.robot_yaml import BaseSpec, HolonomicSpec
 from motion_nodes.errors import MotionError
 
 PACKAGE = Path(__file__).resolve().parents[1]

@@ -16,9 +16,9 @@ from motion_nodes.core.ik.chain import IkChain
 from motion_nodes.core.ik.solvers import make_solver
 from motion_nodes.core.planning.warm_up import load_planning
 from motion_nodes.core.reactive.policy import RmpflowPolicy
-from motion_nodes.core.robot.files.rmpflow_file import RMPFLOW_FILE
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.loader import available_robots, load_description, load_robot
+from motion_nodes.core.robot.rmpflow_settings import RMPFLOW_FILE
 from motion_nodes.errors import MotionError
 from motion_nodes.kernels.cache import cache_state
 from motion_nodes.kernels.cycle_code import compile_cycles

@@ -174,7 +174,7 @@ def ik(
 
 def _validity(subject: Subject, world: str | None) -> Validity:
     from motion_nodes.cli.values import checker_of
-    from motion_nodes.core.planning.start_state import in_words
+    from motion_nodes.core.planning.planning_problem import in_words
 
     checker = checker_of(subject, world)
 

@@ -378,8 +378,8 @@ def plot(
 def _motion_of(subject: Subject, file: str, options: WaypointOptions) -> Trajectory:
     """Return the motion in a file, time-parameterized if needed."""
     from motion_nodes.cli.values import read_motion
-    from motion_nodes.core.planning.composite_path import CSpacePathSpec
     from motion_nodes.core.planning.task_space_generator import (
+        CSpacePathSpec,
         TaskSpaceTrajectoryGenerator,
         load_path_spec,
     )

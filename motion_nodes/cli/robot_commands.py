@@ -479,8 +479,8 @@ def _xrdf_of_file(source: str) -> Xrdf | None:
 
 def _never_checked(robot: Robot, *, exact: bool) -> set[tuple[str, str]]:
     """Return the pairs of links that are excluded from self-collision checks."""
-    from motion_nodes.core.scene.allowed_collisions import AllowedCollisions
     from motion_nodes.core.scene.robot_spheres import checked_pairs, link_bodies
+    from motion_nodes.core.scene.scene import AllowedCollisions
 
     bodies = link_bodies(robot)
     checked = set(checked_pairs(robot, bodies, AllowedCollisions(), exact=exact))

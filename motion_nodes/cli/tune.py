@@ -14,9 +14,13 @@ from rich.text import Text
 
 from motion_nodes.cli.output import output_path, print_json, write_output
 from motion_nodes.core.reactive.tuning import StageReport, Summary, Tuner, starting_settings
-from motion_nodes.core.robot.files.rmpflow_file import RMPFLOW_FILE, read_rmpflow, rmpflow_text
 from motion_nodes.core.robot.loader import load_description
-from motion_nodes.core.robot.rmpflow_settings import RmpflowSettings
+from motion_nodes.core.robot.rmpflow_settings import (
+    RMPFLOW_FILE,
+    RmpflowSettings,
+    read_rmpflow,
+    rmpflow_text,
+)
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.errors import InvalidConfig, MotionError
 

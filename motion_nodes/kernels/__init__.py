@@ -5,7 +5,7 @@ The straight-line code of one robot is generated in four steps, one module each:
 
 1. :mod:`~motion_nodes.kernels.kinematic_arrays`: the robot as plain arrays, with fixed joints and
    another root frame where requested.
-2. :mod:`~motion_nodes.kernels.expression_graph`, :mod:`~motion_nodes.kernels.kinematics_codegen`:
+2. :mod:`~motion_nodes.kernels.expression_graph`, :mod:`~motion_nodes.kernels.robot_codegen`:
    evaluate the textbook formulas on symbols and record the operations that are needed.
 3. :mod:`~motion_nodes.kernels.llvm_text`: write these operations as LLVM code, for one
    configuration or for 2 to 16 side by side in SIMD registers.

@@ -30,8 +30,8 @@ from motion_nodes.kernels.formulas.ops import (
     times_vector,
 )
 from motion_nodes.kernels.kinematic_arrays import FIXED, PRISMATIC, PackedArrays, joint_motion
-from motion_nodes.kernels.kinematics_codegen import KinematicsTracer
 from motion_nodes.kernels.python_form import Run, RunMany, builtin
+from motion_nodes.kernels.robot_codegen import KinematicsTracer
 from motion_nodes.typing import Array
 
 _SOURCES = ("dynamics_codegen",)

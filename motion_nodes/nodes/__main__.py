@@ -22,7 +22,7 @@ def run(executable: str) -> None:
         return
     from motion_nodes.errors import MotionError
     from motion_nodes.nodes.registry import node_class
-    from motion_nodes.ros.readiness import FAILED, report_state
+    from motion_nodes.ros.process_reports import FAILED, report_state
 
     try:
         node = node_class(executable)

@@ -20,8 +20,8 @@ from motion_nodes.core.bases.ackermann import AckermannBase, AckermannConfig, Ac
 from motion_nodes.core.bases.ackermann_drive import CarCommand, DriveCommand
 from motion_nodes.core.bases.base import Twist2
 from motion_nodes.core.bases.from_robot import ackermann_config, left_first, max_wheel_angle
-from motion_nodes.core.robot.base_description import AckermannSpec
 from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.robot.robot_yaml import AckermannSpec
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import stamp_ns

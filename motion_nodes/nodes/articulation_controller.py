@@ -16,12 +16,11 @@ from typing import Any
 import numpy as np
 from sensor_msgs.msg import JointState
 
-from motion_nodes.core.control.active_commands import TrajectorySettings
+from motion_nodes.core.control.active_commands import REST_SPEED, TrajectorySettings
 from motion_nodes.core.control.cartesian_impedance import CartesianImpedance
 from motion_nodes.core.control.contact_wrench import ContactWrench
 from motion_nodes.core.control.joint_arbiter import JointArbiter
 from motion_nodes.core.control.joint_controller import ArticulationController
-from motion_nodes.core.control.resync import REST_SPEED
 from motion_nodes.core.control.state_plausibility import SourceWatch, StatePlausibility
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.errors import InvalidConfig, MotionError

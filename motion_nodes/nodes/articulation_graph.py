@@ -17,8 +17,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Empty, Float64MultiArray, Int32MultiArray, String
 from std_srvs.srv import Trigger
 
-from motion_nodes.core.control.graph_inputs import GraphInputs
-from motion_nodes.core.control.joint_command import CheckedCommand
+from motion_nodes.core.control.joint_command import CheckedCommand, GraphInputs
 from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.core.robot.loader import load_description
 from motion_nodes.core.robot.placement import parse_placements

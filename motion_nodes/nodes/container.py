@@ -16,7 +16,7 @@ import sys
 
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.nodes.registry import node_class
-from motion_nodes.ros.readiness import FAILED, report_state
+from motion_nodes.ros.process_reports import FAILED, report_state
 from motion_nodes.ros.run import run_nodes
 
 

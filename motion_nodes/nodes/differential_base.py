@@ -10,8 +10,8 @@ import dataclasses
 from typing import Any
 
 from motion_nodes.core.bases.differential import DifferentialBase, DifferentialConfig
-from motion_nodes.core.robot.base_description import DifferentialSpec
 from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.robot.robot_yaml import DifferentialSpec
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.ros.parameters import core_params, settings_from
 from motion_nodes.ros.run import run_node

@@ -8,12 +8,12 @@ import dataclasses
 from motion_nodes.core.planning.pipeline import PlanOptions
 from motion_nodes.core.planning.task_space_conversion import PathConversionConfig
 from motion_nodes.core.trajectory.joint_path import CornerBlending, FreeCheck
-from motion_nodes.core.trajectory.path_efforts import PathEfforts
 from motion_nodes.core.trajectory.through_waypoints import (
     METHODS,
     SaturationSettings,
     WaypointOptions,
 )
+from motion_nodes.core.trajectory.timed_path import PathEfforts
 from motion_nodes.ros.clients.trajectory_execution import ExecutionParams
 from motion_nodes.ros.parameters import core_param, core_params, param, settings_from
 

@@ -14,27 +14,26 @@ from moveit_msgs.msg import MoveItErrorCodes
 from numpy.typing import NDArray
 
 from motion_nodes.core.planning.cartesian import with_tool_speed
-from motion_nodes.core.planning.composite_path import CSpacePathSpec
 from motion_nodes.core.planning.path_verification import sweep_path
-from motion_nodes.core.planning.start_state import in_words
+from motion_nodes.core.planning.planning_problem import in_words
 from motion_nodes.core.planning.task_space_generator import (
+    CSpacePathSpec,
     TaskSpaceTrajectoryGenerator,
+    parse_path_spec,
     path_spec_of,
 )
-from motion_nodes.core.robot.files.path_spec_yaml import parse_path_spec
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.trajectory.joint_path import checked_waypoints
 from motion_nodes.core.trajectory.joint_trajectory import Infeasible, JointTrajectory
-from motion_nodes.core.trajectory.path_efforts import PathEfforts, effort_limits
 from motion_nodes.core.trajectory.spline import timestamped_trajectory
 from motion_nodes.core.trajectory.through_waypoints import through_waypoints
-from motion_nodes.core.trajectory.timed_path import TimedPath
+from motion_nodes.core.trajectory.timed_path import PathEfforts, TimedPath, effort_limits
 from motion_nodes.errors import MotionError
 from motion_nodes.nodes.generator_params import TrajectoryGeneratorParams, conversion_of, options_of
 from motion_nodes.ros.current_state_monitor import CurrentStateMonitor
+from motion_nodes.ros.messages.constraints import is_constrained
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, joint_values, requested_group
-from motion_nodes.ros.messages.path_constraints import is_constrained
 from motion_nodes.ros.messages.plan_messages import scaling
 from motion_nodes.ros.messages.trajectory_messages import points_of, waypoints_of
 from motion_nodes.ros.node import RobotNode

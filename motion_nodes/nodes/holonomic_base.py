@@ -23,8 +23,8 @@ from motion_nodes.core.bases.holonomic import (
     moved,
 )
 from motion_nodes.core.bases.twist_limiter import CommandShape
-from motion_nodes.core.robot.base_description import HolonomicSpec
 from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.robot.robot_yaml import HolonomicSpec
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.parameters import core_param, core_params, param

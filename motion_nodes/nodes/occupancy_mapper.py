@@ -39,8 +39,8 @@ from motion_nodes.ros.node import MotionNode, RobotNode
 from motion_nodes.ros.parameters import core_params, param, settings_from
 from motion_nodes.ros.robot_cameras import CameraInput, CameraParams, RobotCameras, View
 from motion_nodes.ros.run import run_node
-from motion_nodes.ros.scene.octomaps import octomap_message
 from motion_nodes.ros.scene.scene_follower import SceneFollower
+from motion_nodes.ros.scene.scene_update import octomap_message
 from motion_nodes.typing import Array
 
 POLICIES = ("keep", "decay", "block")

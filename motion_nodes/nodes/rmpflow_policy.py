@@ -20,10 +20,9 @@ from moveit_msgs.msg import MoveItErrorCodes
 from sensor_msgs.msg import JointState
 
 from motion_nodes.core.control.joint_command import SESSION_MARK
-from motion_nodes.core.reactive.follower_settings import RobotMotion
 from motion_nodes.core.reactive.obstacle_scene import supported_scene
 from motion_nodes.core.reactive.policy_motion import PreparedScenes
-from motion_nodes.core.reactive.policy_view import PolicyView
+from motion_nodes.core.reactive.policy_state import PolicyView, RobotMotion
 from motion_nodes.core.reactive.target_follower import Follower
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.scene.exact_warm_up import after_compilation

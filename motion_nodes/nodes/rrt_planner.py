@@ -17,7 +17,7 @@ from sensor_msgs.msg import JointState
 from motion_nodes.core.planning.warm_up import compile_apart, is_prepared
 from motion_nodes.core.robot.loader import ROBOT_FILE
 from motion_nodes.nodes.planner.move_action import MoveActions
-from motion_nodes.nodes.planner.plan_display import PlanDisplay
+from motion_nodes.nodes.planner.planned_motion import PlanDisplay
 from motion_nodes.nodes.planner.planner_params import RrtPlannerParams, scenery_for
 from motion_nodes.nodes.planner.planner_services import PlannerQueries, PlanServices, RecoverService
 from motion_nodes.nodes.planner.planning_requests import PlanningRequests

@@ -22,8 +22,8 @@ from sensor_msgs.msg import Imu, JointState
 from std_srvs.srv import SetBool, Trigger
 
 from motion_nodes.core.control.stream_resampler import ResamplerSettings, StreamSample
+from motion_nodes.core.robot.configurations import follower_names
 from motion_nodes.core.robot.loader import load_description
-from motion_nodes.core.robot.mimic_joints import follower_names
 from motion_nodes.core.robot.placement import Placement, parse_placements
 from motion_nodes.core.robot.poses import to_quat_xyzw
 from motion_nodes.core.robot.robot import Robot

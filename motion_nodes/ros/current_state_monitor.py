@@ -16,11 +16,10 @@ from diagnostic_msgs.msg import DiagnosticStatus
 from moveit_msgs.msg import MoveItErrorCodes
 
 from motion_nodes.core.robot.bounds import JOINT_STATE, VELOCITY
-from motion_nodes.core.robot.joint_turns import JointTurns
+from motion_nodes.core.robot.limits import JointTurns
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
-from motion_nodes.ros.joint_topics import JointStateReader
+from motion_nodes.ros.joint_topics import JointSampleReader, JointStateReader
 from motion_nodes.ros.messages.cdr import InvalidMessage
-from motion_nodes.ros.messages.joint_samples import JointSampleReader
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
 from motion_nodes.typing import Array
 

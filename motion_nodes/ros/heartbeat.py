@@ -27,11 +27,11 @@ from std_msgs.msg import UInt64
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.concurrency.queues import ExecutorQueue
-from motion_nodes.ros.readiness import VARIABLE
-from motion_nodes.ros.records import (
+from motion_nodes.ros.process_reports import (
     CONTROL_VARIABLE,
     ECHO_VARIABLE,
     HEARTBEAT_PERIOD,
+    NEWS_VARIABLE,
     Beat,
     report,
 )
@@ -176,5 +176,5 @@ class HeartbeatThread:
 
 def supervised() -> bool:
     """Return whether a supervisor has started this process, or a watchdog is set."""
-    by_parent = VARIABLE in os.environ and CONTROL_VARIABLE in os.environ
+    by_parent = NEWS_VARIABLE in os.environ and CONTROL_VARIABLE in os.environ
     return by_parent or watchdog_time() < math.inf

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from motion_nodes.core.robot.base_description import controller_name
+from motion_nodes.core.robot.robot_yaml import controller_name
 
 if TYPE_CHECKING:
     from motion_nodes.core.robot.robot import Robot

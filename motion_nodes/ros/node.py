@@ -39,10 +39,9 @@ from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.ros.concurrency.fault_recovery import FaultRecovery
 from motion_nodes.ros.concurrency.loops import RateLoop
 from motion_nodes.ros.concurrency.queues import ExecutorQueue, LoopQueue
-from motion_nodes.ros.diagnostics import Report, report_period
+from motion_nodes.ros.diagnostics import HealthReporter, Report, report_loop, report_period
 from motion_nodes.ros.endpoint_node import ChangeStateService, EndpointNode
 from motion_nodes.ros.instance_lock import InstanceLock
-from motion_nodes.ros.node_health import HealthReporter, report_loop
 from motion_nodes.ros.parameters import ParameterSet, declare_early, declared, param
 from motion_nodes.ros.ros_time import Step, StepClock
 from motion_nodes.ros.stop_latch import StopLatch

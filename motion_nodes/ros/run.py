@@ -35,7 +35,7 @@ from motion_nodes.ros.environment import init_arguments
 from motion_nodes.ros.heartbeat import HeartbeatThread, supervised
 from motion_nodes.ros.mapped_code import unmap_code
 from motion_nodes.ros.node import MotionNode
-from motion_nodes.ros.readiness import FAILED, report_state
+from motion_nodes.ros.process_reports import FAILED, report_state
 from motion_nodes.ros.transports import check_security, choose_transports, explained
 from motion_nodes.ros.watchdog import watchdog_time
 

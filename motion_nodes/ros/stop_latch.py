@@ -29,7 +29,7 @@ from motion_nodes.ros.concurrency.polled_subscription import (
     PolledSubscription,
 )
 from motion_nodes.ros.names import STOP_STATE_TOPIC, STOP_TOPIC
-from motion_nodes.ros.records import (
+from motion_nodes.ros.process_reports import (
     REPLACED_VARIABLE,
     StopReport,
     inherited_stop,

@@ -15,7 +15,7 @@ import os
 
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.ros import signals
-from motion_nodes.ros.records import Beat
+from motion_nodes.ros.process_reports import Beat
 
 VARIABLE = "MOTION_NODES_WATCHDOG"
 """Environment variable with the time after which a process that hangs ends [s]; unset: it does not.

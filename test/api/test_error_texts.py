@@ -8,7 +8,7 @@ import pytest
 
 import motion_nodes as mn
 from motion_nodes import errors
-from motion_nodes.core.reactive.status import StuckSettings
+from motion_nodes.core.reactive.policy_state import StuckSettings
 
 ARM = mn.load_robot("franka")["arm"]
 

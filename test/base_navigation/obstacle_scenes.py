@@ -9,9 +9,8 @@ import numpy as np
 from base_navigation.rolling_base import DT, LIMITS, RollingBase
 
 from motion_nodes.core.bases.base import Twist2
-from motion_nodes.core.navigation.base_motion import BaseMotion
+from motion_nodes.core.navigation.base_motion import BaseMotion, MotionLimits
 from motion_nodes.core.navigation.footprint import Footprint, footprint_from, into_base
-from motion_nodes.core.navigation.motion_limits import MotionLimits
 from motion_nodes.core.navigation.navigator import NavigationTask, Navigator
 from motion_nodes.core.navigation.obstacle_avoidance import (
     AvoidanceConfig,

@@ -8,8 +8,7 @@ import numpy as np
 
 from motion_nodes.core.bases.base import Twist2
 from motion_nodes.core.bases.odometry import Odometry
-from motion_nodes.core.navigation.base_motion import BaseMotion
-from motion_nodes.core.navigation.motion_limits import MotionLimits
+from motion_nodes.core.navigation.base_motion import BaseMotion, MotionLimits
 from motion_nodes.core.navigation.navigator import NavigationTask, Navigator
 from motion_nodes.core.navigation.planar_geometry import PlanarPath, Pose2
 

@@ -21,9 +21,9 @@ from raised_errors import about
 
 from motion_nodes.core.bases.base import Twist2
 from motion_nodes.core.navigation.base_motion import GoalTolerance
-from motion_nodes.core.navigation.follow_path import FollowConfig, FollowPath
-from motion_nodes.core.navigation.navigator import MotionResult
-from motion_nodes.core.navigation.path_tracking import (
+from motion_nodes.core.navigation.follow_path import (
+    FollowConfig,
+    FollowPath,
     PathPosition,
     SteeringConfig,
     front_axle,
@@ -32,6 +32,7 @@ from motion_nodes.core.navigation.path_tracking import (
     stanley_angle,
     stanley_curvature,
 )
+from motion_nodes.core.navigation.navigator import MotionResult
 from motion_nodes.core.navigation.planar_geometry import PlanarPath, Pose2
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 

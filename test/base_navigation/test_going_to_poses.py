@@ -22,14 +22,15 @@ from motion_nodes.core.navigation.approaches import (
 )
 from motion_nodes.core.navigation.base_motion import (
     GoalTolerance,
+    MotionLimits,
     MotionOutcome,
     ProgressCheck,
     StoppedCheck,
+    TwistRamp,
+    approach_speed,
 )
-from motion_nodes.core.navigation.follow_path import FollowConfig
-from motion_nodes.core.navigation.motion_limits import MotionLimits, TwistRamp, approach_speed
+from motion_nodes.core.navigation.follow_path import FollowConfig, SteeringConfig
 from motion_nodes.core.navigation.navigator import MotionResult, Navigator
-from motion_nodes.core.navigation.path_tracking import SteeringConfig
 from motion_nodes.core.navigation.planar_geometry import MOST_POINTS, Pose2
 from motion_nodes.core.navigation.pose_motions import (
     MAX_TOLERANCE,

@@ -9,15 +9,16 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import dijkstra
 
 from motion_nodes.core.navigation.footprint import footprint_from
-from motion_nodes.core.navigation.grid_plan import (
+from motion_nodes.core.navigation.map_planner import (
     GridPlanConfig,
     GridPlanner,
+    MapPlanner,
     NoGridPath,
     OccupancyGrid,
+    PlannedBase,
     grid_from_file,
     smoothed,
 )
-from motion_nodes.core.navigation.map_planner import MapPlanner, PlannedBase
 from motion_nodes.core.navigation.planar_geometry import PlanarPath, Pose2
 from motion_nodes.core.navigation.pose_lattice import PoseLattice, motion_primitives
 from motion_nodes.errors import InvalidDescription

@@ -13,9 +13,8 @@ from raised_errors import about
 
 from motion_nodes.core.bases.base import Twist2
 from motion_nodes.core.navigation.base_motion import MotionOutcome
-from motion_nodes.core.navigation.detour_search import DetourConfig, NoDetour
-from motion_nodes.core.navigation.detours import at_once
-from motion_nodes.core.navigation.follow_path import FollowConfig, FollowPath
+from motion_nodes.core.navigation.detours import DetourConfig, NoDetour, at_once
+from motion_nodes.core.navigation.follow_path import FollowConfig, FollowPath, SteeringConfig
 from motion_nodes.core.navigation.navigator import MotionResult, Navigator
 from motion_nodes.core.navigation.obstacle_avoidance import (
     AvoidanceConfig,
@@ -24,7 +23,6 @@ from motion_nodes.core.navigation.obstacle_avoidance import (
     ObstacleAvoidance,
     SeenObstacles,
 )
-from motion_nodes.core.navigation.path_tracking import SteeringConfig
 from motion_nodes.core.navigation.planar_geometry import PlanarPath, Pose2
 from motion_nodes.core.navigation.pose_motions import GoToPose
 from motion_nodes.errors import InvalidConfig

@@ -11,8 +11,13 @@ from hypothesis import strategies as st
 from raised_errors import about
 
 from motion_nodes.core.navigation import pose_curves
-from motion_nodes.core.navigation.follow_path import SpeedLimit, braking_speeds, facing, sections_of
-from motion_nodes.core.navigation.path_tracking import PathPosition
+from motion_nodes.core.navigation.follow_path import (
+    PathPosition,
+    SpeedLimit,
+    braking_speeds,
+    facing,
+    sections_of,
+)
 from motion_nodes.core.navigation.planar_geometry import MOST_POINTS, PlanarPath, Pose2
 from motion_nodes.core.navigation.pose_curves import (
     SOURCE_DURATIONS,

@@ -25,8 +25,8 @@ from sample_car import (
 from motion_nodes.core.bases.ackermann import AckermannBase, AckermannConfig, AckermannGeometry
 from motion_nodes.core.bases.base import Twist2
 from motion_nodes.core.bases.from_robot import base_of, left_first
-from motion_nodes.core.robot.base_description import controller_name
 from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.robot_yaml import controller_name
 from motion_nodes.errors import InvalidCommand, InvalidConfig, InvalidDescription
 
 nan, inf = math.nan, math.inf

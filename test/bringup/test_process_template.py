@@ -17,7 +17,7 @@ from motion_nodes.bringup.process_template import ProcessTemplate, reap_orphans
 from motion_nodes.bringup.processes import ProcessGroup
 from motion_nodes.bringup.template_main import modules_of
 from motion_nodes.errors import MotionError, RobotNotFound
-from motion_nodes.ros.readiness import FAILED, VARIABLE, read_news
+from motion_nodes.ros.process_reports import FAILED, NEWS_VARIABLE, read_news
 
 PYTHON = [sys.executable, "-m"]
 NODES = [*PYTHON, "motion_nodes.nodes"]
@@ -50,7 +50,7 @@ def test_modules_of_a_node_and_of_a_container():
 
 def test_the_exit_code_and_the_report_of_a_fork_arrive(template):
     reader, writer = os.pipe()
-    process = template.fork(UNKNOWN, {**os.environ}, {VARIABLE: writer})
+    process = template.fork(UNKNOWN, {**os.environ}, {NEWS_VARIABLE: writer})
     assert process.wait(60.0) == 2
     os.close(writer)
     news = read_news(os.read(reader, 1 << 12))

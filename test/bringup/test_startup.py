@@ -16,11 +16,11 @@ from motion_nodes.bringup.suite import Startup, SuiteOptions, run_suite
 from motion_nodes.core.robot.placement import parse_placements
 from motion_nodes.errors import InvalidConfig, InvalidDescription, MotionError
 from motion_nodes.ros.instance_lock import InstanceLock, owner_of
-from motion_nodes.ros.readiness import (
+from motion_nodes.ros.process_reports import (
     ASLEEP,
     FAILED,
+    NEWS_VARIABLE,
     READY,
-    VARIABLE,
     WAITING,
     News,
     Readiness,
@@ -51,7 +51,7 @@ class FakeNode:
 def pipe(monkeypatch):
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
-    monkeypatch.setenv(VARIABLE, str(writer))
+    monkeypatch.setenv(NEWS_VARIABLE, str(writer))
 
     def told():
         try:
@@ -88,11 +88,11 @@ def test_a_node_that_does_not_start_by_itself_says_in_which_state_it_is(pipe):
 
 def test_nobody_need_listen(monkeypatch):
     for number in ("", "none", "987654"):
-        monkeypatch.setenv(VARIABLE, number)
+        monkeypatch.setenv(NEWS_VARIABLE, number)
         report_state(READY, "/a")
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
-    monkeypatch.setenv(VARIABLE, str(writer))
+    monkeypatch.setenv(NEWS_VARIABLE, str(writer))
     for _ in range(2000):  # More than a pipe holds: a blocked reader does not block the writer.
         report_state(FAILED, "/a", "x" * 10_000)
     os.close(reader)
@@ -158,7 +158,7 @@ def test_one_that_fails_takes_its_process_with_it():
 
 TELLING = (
     "import os, sys, time\n"
-    "from motion_nodes.ros.readiness import report_state\n"
+    "from motion_nodes.ros.process_reports import report_state\n"
     "report_state(*sys.argv[1:])\n"
     "sys.exit(1) if sys.argv[1] == 'failed' else time.sleep(60)\n"
 )

@@ -24,7 +24,7 @@ from motion_nodes.bringup.process_health import (
 from motion_nodes.bringup.supervisor import PROBE, Supervisor
 from motion_nodes.core.control.stop_state import StopState
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.ros.records import (
+from motion_nodes.ros.process_reports import (
     STOP_VARIABLE,
     Beat,
     Echo,
@@ -39,8 +39,8 @@ BUDGET = RestartLimits(burst=2, window=60.0, delays=(0.05,))
 
 PROCESS = """
 import json, os, sys, threading, time
-from motion_nodes.ros.readiness import READY, report_state
-from motion_nodes.ros.records import Beat, StopReport, report
+from motion_nodes.ros.process_reports import READY, report_state
+from motion_nodes.ros.process_reports import Beat, StopReport, report
 
 node, ends, stall, out = sys.argv[1], float(sys.argv[2]), float(sys.argv[3]), sys.argv[4]
 hears = float(sys.argv[5])
@@ -284,11 +284,10 @@ def test_a_probe_that_reaches_nobody_is_replaced_first_and_then_the_network_is_n
     [Beat(3, 0.5, "/a", 1.0, {"/clock": 7}), Echo(1, 3, 0.5, 0.1), StopReport(5, 9, 2, "somebody")],
 )
 def test_records_come_back_from_their_lines(record, monkeypatch):
-    from motion_nodes.ros.readiness import VARIABLE, read_news
-    from motion_nodes.ros.records import report
+    from motion_nodes.ros.process_reports import NEWS_VARIABLE, read_news, report
 
     reader, writer = os.pipe()
-    monkeypatch.setenv(VARIABLE, str(writer))
+    monkeypatch.setenv(NEWS_VARIABLE, str(writer))
     report(record)
     line = os.read(reader, 1 << 12)
     assert read_record(line) == record

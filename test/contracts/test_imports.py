@@ -42,7 +42,7 @@ ROOMS_OF_LIBRARIES = {
     "ruckig": "core.trajectory",
     "daqp": "core.ik",
     "yaml": "core.robot",
-    "msgspec": "core.robot settings",
+    "msgspec": "core.robot core.scene settings",
     "typer": "cli",
     "distributed": "cli",
     "pyarrow PIL": "extras.formats",

@@ -17,10 +17,9 @@ from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.scene.scene import Scene
 from motion_nodes.errors import UnknownFrame
-from motion_nodes.ros.messages.goal_constraints import GoalContext, goals_of
+from motion_nodes.ros.messages.constraints import GoalContext
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
-from motion_nodes.ros.messages.path_constraints import path_constraints_of
-from motion_nodes.ros.messages.request_fields import not_used, options_not_used, reference_path
+from motion_nodes.ros.messages.plan_messages import not_used, options_not_used, reference_path
 from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.scene.scene_messages import SceneMessages
 from motion_nodes.ros.scene.scene_update import SceneFrames
@@ -90,7 +89,7 @@ def weighted(kind: str) -> str:
 def region(**fields: Any) -> str:
     part = msg.PositionConstraint(constraint_region=msg.BoundingVolume(**fields))
     with pytest.raises(RequestRejected) as refusal:
-        goals_of([msg.Constraints(position_constraints=[part])], context())
+        context().goals([msg.Constraints(position_constraints=[part])])
     return str(refusal.value)
 
 
@@ -98,7 +97,7 @@ def sight() -> str:
     part = msg.VisibilityConstraint(max_view_angle=1.0, target_radius=0.1, cone_sides=4)
     part.sensor_pose.header.frame_id = "panda_hand"
     where = context()
-    path_constraints_of(msg.Constraints(visibility_constraints=[part]), where)
+    where.path_constraints(msg.Constraints(visibility_constraints=[part]))
     return "; ".join(where.notes)
 
 

@@ -15,8 +15,8 @@ import pytest
 
 from motion_nodes.core.bases.ackermann import AckermannGeometry
 from motion_nodes.core.bases.base import BaseLimits
-from motion_nodes.core.navigation.motion_limits import MotionLimits
-from motion_nodes.core.navigation.path_tracking import SteeringConfig
+from motion_nodes.core.navigation.base_motion import MotionLimits
+from motion_nodes.core.navigation.follow_path import SteeringConfig
 from motion_nodes.errors import MotionError
 from motion_nodes.settings import KEY, Setting
 

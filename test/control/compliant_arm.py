@@ -5,7 +5,7 @@ import mujoco
 import numpy as np
 
 from motion_nodes.core.control.cartesian_impedance import CartesianImpedance
-from motion_nodes.core.control.impedance_settings import ImpedanceSettings
+from motion_nodes.core.control.pose_targets import ImpedanceSettings
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import rotation_vector
 from motion_nodes.extras.sim.backend import RobotPlacement

@@ -16,9 +16,8 @@ from motion_nodes.core.control.cartesian_impedance import (
     MomentumObserver,
     OperationalSpace,
 )
-from motion_nodes.core.control.impedance_settings import ImpedanceSettings
 from motion_nodes.core.control.joint_command import ControlMode, JointCommand
-from motion_nodes.core.control.pose_targets import PoseFilter, PoseTrajectory
+from motion_nodes.core.control.pose_targets import ImpedanceSettings, PoseFilter, PoseTrajectory
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import from_xyz_rpy, rotation_vector, turned
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownFrame, UnknownGroup

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from raised_errors import about
 
-from motion_nodes.core.control.graph_inputs import GraphInputs
 from motion_nodes.core.control.joint_command import (
     ControlMode,
+    GraphInputs,
     JointCommand,
     check_command,
     select_joints,

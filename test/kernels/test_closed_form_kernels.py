@@ -11,7 +11,7 @@ from scipy.linalg import expm
 from scipy.spatial.transform import Rotation
 
 from motion_nodes.kernels.ik import closed_form, closed_form_search
-from motion_nodes.kernels.ik import subproblems as sp
+from motion_nodes.kernels.ik import closed_form as sp
 from motion_nodes.kernels.jit import kernel
 
 FORMS, WRISTS = plain(closed_form), plain(closed_form)

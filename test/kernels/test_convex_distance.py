@@ -12,9 +12,8 @@ from scipy.spatial.transform import Rotation
 from motion_nodes.core.robot.tree import Box, Cylinder
 from motion_nodes.core.scene.convex_pieces import pieces_of, placed
 from motion_nodes.core.scene.shapes import HalfSpace, Solid
-from motion_nodes.kernels.collision.path_sweep import separations
+from motion_nodes.kernels.collision.path_sweep import piece_boxes, separations
 from motion_nodes.kernels.collision.piece_arrays import BOX, CONE, CYLINDER, HALF_SPACE, POINTS
-from motion_nodes.kernels.collision.piece_boxes import piece_boxes
 from motion_nodes.typing import Array
 
 KINDS = ("sphere", "box", "cylinder", "capsule", "cone", "hull")

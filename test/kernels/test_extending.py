@@ -22,14 +22,16 @@ from motion_nodes.core.scene.convex_pieces import pieces_of
 from motion_nodes.core.scene.mesh_distance import signed_distance
 from motion_nodes.core.scene.robot_spheres import cover
 from motion_nodes.core.scene.scene import Part, Scene, world_object
-from motion_nodes.core.scene.shapes import hull_meshes, register_solid, unregister_solid
+from motion_nodes.core.scene.shapes import TYPES, hull_meshes, register_solid, unregister_solid
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.extras.viewer.scene_view import surface_of
+from motion_nodes.kernels.collision import collision_memory
 from motion_nodes.kernels.collision.collision_memory import added_digest
 from motion_nodes.kernels.formulas.ops import NUMPY
 from motion_nodes.kernels.formulas.rmps import ToolState
 from motion_nodes.kernels.formulas.shapes import ALIGNED_BOX
 from motion_nodes.kernels.rmp.rmp_leaves import Leaf, add_leaf, remove_leaf
+from motion_nodes.kernels.rmp.rmp_memory import obstacle_shapes
 
 PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
 
@@ -122,6 +124,22 @@ def test_a_torus_is_checked_for_collisions(shape):
     near = nearest.distance < 1.0
     np.testing.assert_allclose(nearest.distance[near], (value - spheres[:, 3])[near], atol=1e-6)
     np.testing.assert_allclose(nearest.direction[near], (direction @ X[:3, :3].T)[near], atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.__name__)
+def test_each_solid_consists_of_obstacles_of_rmpflow(kind):
+    sizes = {"Box": ((0.1, 0.2, 0.3),), "Sphere": (0.1,), "HalfSpace": ()}
+    solid = kind(*sizes.get(kind.__name__, (0.1, 0.3)))
+    rows = pack_parts([Part(solid, np.eye(4))]).rows
+    assert sum(map(len, rows.values())) == 1
+    assert list(rows) == list(obstacle_shapes())
+
+
+def test_a_shipped_shape_needs_no_registration_to_be_an_obstacle(shape, monkeypatch):
+    # As if it had its own number in the table of the package.
+    monkeypatch.setattr(collision_memory, "_OWN", len(collision_memory.KINDS))
+    assert added_digest() == ""
+    assert len(pack_parts([Part(shape.Torus(0.03, 0.12), np.eye(4))]).rows["torus"]) == 1
 
 
 def test_rmpflow_knows_rate_and_curvature_of_a_torus(shape):

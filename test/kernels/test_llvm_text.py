@@ -18,7 +18,7 @@ from kernels.compile_program import Compiled
 from kernels.random_trees import random_tree
 
 from motion_nodes.errors import MotionError
-from motion_nodes.kernels import cache, kinematics_codegen, native, robot_codegen
+from motion_nodes.kernels import cache, native, robot_codegen
 from motion_nodes.kernels.bridges import address, call_both, call_one, reader
 from motion_nodes.kernels.expression_graph import ExpressionGraph, Program
 from motion_nodes.kernels.jit import bare_kernel
@@ -44,7 +44,7 @@ TOLERANCE = {"double": 1e-14, "float": 2e-6}
 def both_program(seed: int, joints: int):
     tree = random_tree(seed, joints)
     arrays = pack(tree.packed, tree.joint_names, {})
-    return kinematics_codegen.pose_and_jacobian_program(arrays, len(tree.frame_names) - 1)
+    return robot_codegen.pose_and_jacobian_program(arrays, len(tree.frame_names) - 1)
 
 
 @pytest.mark.long

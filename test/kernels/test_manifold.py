@@ -8,8 +8,8 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 import motion_nodes as mn
-from motion_nodes.core.planning.constrained.constraint_set import ConstraintSet
-from motion_nodes.core.planning.constrained.path_constraints import ROTATIONS, SHAPES
+from motion_nodes.core.planning.constraint_set import ConstraintSet
+from motion_nodes.core.planning.path_constraints import ROTATIONS, SHAPES
 from motion_nodes.core.robot.poses import inverse
 from motion_nodes.kernels.search import manifold as kernel
 

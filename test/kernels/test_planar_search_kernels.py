@@ -10,7 +10,7 @@ from scipy.ndimage import distance_transform_cdt
 from scipy.sparse import coo_matrix, csr_matrix
 from scipy.sparse.csgraph import dijkstra
 
-from motion_nodes.kernels.search.pose_lattice import cell_distances, shortest
+from motion_nodes.kernels.search.a_star import cell_distances, shortest
 
 MOVES = np.array([(1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (1, -1), (-1, 1), (-1, -1)], np.int64)
 

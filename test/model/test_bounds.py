@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from motion_nodes.core.planning.task_space_generator import parse_path_spec
 from motion_nodes.core.robot import bounds, yaml_schema
-from motion_nodes.core.robot.files.path_spec_yaml import parse_path_spec
 from motion_nodes.core.robot.limits import JointLimits, joint_indices
 from motion_nodes.core.robot.poses import from_xyz_quat
 from motion_nodes.core.robot.urdf import read_urdf
@@ -34,10 +34,10 @@ def test_no_rotation_is_refused(quaternion):
 def test_numbers_beyond_a_bound_are_named():
     values = np.array([[0.0, math.nan], [math.inf, -2e4]])
     with pytest.raises(InvalidCommand):
-        bounds.check_numbers(values, bounds.VELOCITY, "velocities", ["a", "b"])
+        bounds.VELOCITY.check(values, "velocities", ["a", "b"])
     values[1, 1] = 1e4
-    bounds.check_numbers(values, bounds.VELOCITY, "velocities")
-    bounds.check_numbers([], bounds.VELOCITY, "velocities")
+    bounds.VELOCITY.check(values, "velocities")
+    bounds.VELOCITY.check([], "velocities")
 
 
 class Counting(str):

@@ -15,8 +15,7 @@ from motion_nodes.core.control.joint_command import JointCommand
 from motion_nodes.core.control.joint_controller import ArticulationController
 from motion_nodes.core.control.state_plausibility import WRAPPED_RANGE, encoder_turns
 from motion_nodes.core.control.trajectory_follower import FollowGoal, FollowStatus, Tolerances
-from motion_nodes.core.robot.joint_turns import TURN, JointTurns
-from motion_nodes.core.robot.limits import JointLimits
+from motion_nodes.core.robot.limits import TURN, JointLimits, JointTurns
 from motion_nodes.core.robot.urdf import read_urdf
 from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory
 from motion_nodes.errors import InvalidCommand

@@ -13,6 +13,7 @@ from raised_errors import about
 from motion_nodes.core.ik.chain import IkChain
 from motion_nodes.core.ik.problem import IkRequest, IkSettings
 from motion_nodes.core.ik.solvers import make_solver
+from motion_nodes.core.robot.configurations import Followers, NamedJoints, leader_values
 from motion_nodes.core.robot.files.srdf_file import srdf
 from motion_nodes.core.robot.files.xrdf_file import xrdf_text
 from motion_nodes.core.robot.files.xrdf_robot import xrdf_of
@@ -21,11 +22,10 @@ from motion_nodes.core.robot.inverse_dynamics import InverseDynamics, Payload
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.limits import JointLimits, of_members
 from motion_nodes.core.robot.loader import load_robot
-from motion_nodes.core.robot.mimic_joints import MEASURED, Followers, NamedJoints, leader_values
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.robot_yaml import LimitsDescription
 from motion_nodes.core.robot.urdf import read_urdf
-from motion_nodes.core.trajectory.path_efforts import PathEfforts
+from motion_nodes.core.trajectory.timed_path import PathEfforts
 from motion_nodes.errors import InvalidCommand, InvalidConfig, InvalidDescription
 
 LIFT = Path(__file__).parent.parent / "variety" / "lift_column.urdf"
@@ -238,7 +238,7 @@ def test_a_disagreement_names_both_values(lift, upper):
 
 def test_measured_states_may_have_play_and_missing_values_are_not_compared(lift):
     given = {"lift_lower": 0.2, "lift_upper": 0.203}
-    assert leader_values(lift.tree, given, MEASURED) == {"lift_lower": 0.2}
+    assert leader_values(lift.tree, given, measured=True) == {"lift_lower": 0.2}
     joints = NamedJoints(lift.tree, ("lift_lower", "lift_upper"))
     np.testing.assert_allclose(joints.positions([0.2, math.nan], missing=True), [0.2])
     np.testing.assert_allclose(joints.positions([math.nan, 0.2], missing=True), [0.2])

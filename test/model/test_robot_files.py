@@ -29,8 +29,8 @@ from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import from_xyz_quat, inverse
 from motion_nodes.core.robot.urdf import read_urdf
 from motion_nodes.core.robot.yaml_schema import parse_yaml
-from motion_nodes.core.scene.allowed_collisions import AllowedCollisions, pair_of
 from motion_nodes.core.scene.robot_spheres import checked_pairs, link_bodies
+from motion_nodes.core.scene.scene import AllowedCollisions, pair_of
 from motion_nodes.errors import InvalidDescription
 
 

@@ -17,12 +17,17 @@ from raised_errors import about
 from motion_nodes.core.bases.base import Twist2
 from motion_nodes.core.bases.from_robot import base_of
 from motion_nodes.core.bases.holonomic import HolonomicBase, HolonomicQpBase
-from motion_nodes.core.robot.base_description import AckermannSpec, DifferentialSpec, HolonomicSpec
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.robot_builder import Agreement, wheel_place
-from motion_nodes.core.robot.robot_yaml import RollerDescription, SimulationDescription
+from motion_nodes.core.robot.robot_yaml import (
+    AckermannSpec,
+    DifferentialSpec,
+    HolonomicSpec,
+    RollerDescription,
+    SimulationDescription,
+)
 from motion_nodes.core.robot.tree import Cylinder, Rollers
 from motion_nodes.core.robot.urdf import read_urdf
 from motion_nodes.errors import InvalidConfig, InvalidDescription, UnknownFrame, UnknownJoint

@@ -7,12 +7,12 @@ from long_params import shortened
 from raised_errors import about
 from u_trap import BEYOND_U, U_WALLS
 
-from motion_nodes.core.reactive.follower_settings import FollowerSettings, Phase, RobotMotion
-from motion_nodes.core.reactive.mpc.mpc_settings import MpcSettings
-from motion_nodes.core.reactive.mpc.policy import MpcPolicy, sampling_range
-from motion_nodes.core.reactive.mpc.rollouts import TAIL, Rollouts
+from motion_nodes.core.reactive.mpc_policy import MpcPolicy, sampling_range
+from motion_nodes.core.reactive.mpc_rollouts import TAIL, Rollouts
+from motion_nodes.core.reactive.mpc_settings import MpcSettings
 from motion_nodes.core.reactive.numpy_policy import Goal
 from motion_nodes.core.reactive.policy import RmpflowPolicy
+from motion_nodes.core.reactive.policy_state import FollowerSettings, Phase, RobotMotion
 from motion_nodes.core.reactive.target_follower import Follower
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import from_xyz_rpy, to_quat_xyzw

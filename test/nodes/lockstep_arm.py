@@ -24,12 +24,11 @@ from motion_nodes.core.control.contact_wrench import (
     WrenchLimits,
 )
 from motion_nodes.core.control.gripper import GripperConfig, GripperMove, GripStatus
-from motion_nodes.core.control.impedance_settings import ImpedanceSettings
 from motion_nodes.core.control.joint_arbiter import JointArbiter
 from motion_nodes.core.control.joint_command import JointCommand
 from motion_nodes.core.control.joint_controller import ArticulationController
 from motion_nodes.core.control.joint_drive import EffortLimiter, motion_load
-from motion_nodes.core.control.pose_targets import PoseTrajectory
+from motion_nodes.core.control.pose_targets import ImpedanceSettings, PoseTrajectory
 from motion_nodes.core.control.trajectory_follower import FollowGoal, Tolerances
 from motion_nodes.core.ik.problem import IkSettings
 from motion_nodes.core.robot.inverse_dynamics import PayloadDynamics

@@ -13,7 +13,7 @@ from nodes.lockstep_arm import PERIOD, POLL, LockstepArm, Work
 
 import motion_nodes as mn
 from motion_nodes.core.bases.base import Twist2
-from motion_nodes.core.navigation.motion_limits import MotionLimits
+from motion_nodes.core.navigation.base_motion import MotionLimits
 from motion_nodes.core.navigation.navigator import MotionResult, Navigator
 from motion_nodes.core.navigation.planar_geometry import Pose2
 from motion_nodes.core.navigation.pose_motions import GoToPose

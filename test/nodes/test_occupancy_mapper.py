@@ -26,7 +26,7 @@ from motion_nodes.ros.messages.camera_messages import (
     depth_message,
     info_message,
 )
-from motion_nodes.ros.scene.octomaps import voxels_of
+from motion_nodes.ros.scene.scene_update import voxels_of
 from motion_nodes.ros.transforms import TransformSender
 
 FRANKA = load_robot("franka")

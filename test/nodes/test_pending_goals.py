@@ -23,8 +23,8 @@ from motion_nodes.nodes.navigation.navigation_requests import (
     FrameNotKnown,
     NavigationRejected,
 )
-from motion_nodes.nodes.planner.motion_change import MotionChange
-from motion_nodes.nodes.planner.plan_jobs import PlanJob, PlannedMotion
+from motion_nodes.nodes.planner.move_action import MotionChange
+from motion_nodes.nodes.planner.planned_motion import PlanJob, PlannedMotion
 from motion_nodes.nodes.task import remote_work
 from motion_nodes.nodes.task.remote_work import RemoteAction
 from motion_nodes.nodes.viewer.viewer_goals import WatchedNavigation
@@ -353,7 +353,10 @@ class Requests:
 def test_a_change_is_planned_and_checked_for_the_current_state_of_the_other_joints():
     requests, began = Requests(), []
     params = SimpleNamespace(
-        allowed_planning_time=5.0, effort_share=0.0, payload_mass=0.0, preferred_clearance=0.0
+        allowed_planning_time=5.0,
+        effort_share=0.0,
+        payload=lambda tip: None,
+        preferred_clearance=0.0,
     )
     host = SimpleNamespace(
         requests=requests,

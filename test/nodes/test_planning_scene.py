@@ -31,8 +31,8 @@ from motion_nodes.core.robot.poses import from_xyz_quat
 from motion_nodes.core.scene.voxels import OCTOMAP, voxels
 from motion_nodes.ros.diagnostics import Warnings
 from motion_nodes.ros.robot_frames import RobotFrames
-from motion_nodes.ros.scene.octomaps import octomap_message
 from motion_nodes.ros.scene.scene_follower import SceneFollower
+from motion_nodes.ros.scene.scene_update import octomap_message
 
 pytestmark = pytest.mark.long
 

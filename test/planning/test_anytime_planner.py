@@ -11,13 +11,12 @@ import pytest
 from raised_errors import about
 
 import motion_nodes as mn
-from motion_nodes.core.planning.anytime_planner import AnytimeRrtConnect
+from motion_nodes.core.planning.anytime_planner import AnytimeRrtConnect, AnytimeSettings
 from motion_nodes.core.planning.path_verification import sweep_path
 from motion_nodes.core.planning.pipeline import PlanOptions
 from motion_nodes.core.planning.planar_world import PlanarWorld, Wall, maze
 from motion_nodes.core.planning.planning_problem import JointGoal, PlanStatus
-from motion_nodes.core.planning.rrt_connect import RrtConnect
-from motion_nodes.core.planning.search_settings import AnytimeSettings, RrtConnectSettings
+from motion_nodes.core.planning.rrt_connect import RrtConnect, RrtConnectSettings
 from motion_nodes.core.planning.trajopt import Clearances, TrajOptSettings, bspline
 from motion_nodes.errors import InvalidConfig
 

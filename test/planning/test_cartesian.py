@@ -18,9 +18,8 @@ from motion_nodes.core.planning.cartesian import (
     with_tool_speed,
 )
 from motion_nodes.core.planning.industrial import SequenceItem, plan_sequence
-from motion_nodes.core.planning.joint_space import JointSpace
 from motion_nodes.core.planning.path_tools import interpolate, interpolate_poses
-from motion_nodes.core.planning.planning_problem import PlanRequest, PlanStatus
+from motion_nodes.core.planning.planning_problem import JointSpace, PlanRequest, PlanStatus
 from motion_nodes.core.planning.tool_motions import ArcPoint, ToolMotion
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.poses import from_xyz_rpy

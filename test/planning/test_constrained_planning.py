@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import motion_nodes as mn
-from motion_nodes.core.planning.constrained.constraint_set import ConstraintSet
+from motion_nodes.core.planning.constraint_set import ConstraintSet
 from motion_nodes.core.planning.planning_problem import PlanStatus
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownFrame, UnknownJoint
 

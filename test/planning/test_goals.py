@@ -16,24 +16,26 @@ from scene.slider_robot import slider_robot
 import motion_nodes as mn
 from motion_nodes.core.ik.problem import IkTolerance, pose_error
 from motion_nodes.core.planning import shortcut
-from motion_nodes.core.planning.goal_sampling import (
-    GoalConfigurations,
-    GoalOptions,
-    goal_configurations,
-)
 from motion_nodes.core.planning.industrial import SequenceItem, plan_sequence
 from motion_nodes.core.planning.pipeline import PlanOptions, plan
 from motion_nodes.core.planning.planning_problem import (
+    START_TOLERANCE,
     Goal,
     JointGoal,
     PlanRequest,
     PlanStatus,
     PoseGoal,
+    check_initial_end,
+    check_start,
 )
 from motion_nodes.core.planning.rrt_connect import RrtConnect
 from motion_nodes.core.planning.shortcut import shorten_with_clearance
-from motion_nodes.core.planning.start_state import START_TOLERANCE, check_initial_end, check_start
 from motion_nodes.core.planning.tool_motions import ToolMotion
+from motion_nodes.core.planning.tree_search import (
+    GoalConfigurations,
+    GoalOptions,
+    goal_configurations,
+)
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.poses import from_xyz_rpy, rotation_about
 from motion_nodes.core.robot.tree import Box

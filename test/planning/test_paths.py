@@ -6,20 +6,20 @@ import math
 
 import numpy as np
 import pytest
-from barrier_scene import GOAL, START, barrier_checker, fine_path, franka
+from barrier_scene import GOAL, START, barrier_checker, barrier_scene, fine_path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from raised_errors import about
 
+from motion_nodes import load_robot
 from motion_nodes.core.planning import path_tools
-from motion_nodes.core.planning.joint_space import JointSpace
 from motion_nodes.core.planning.path_verification import PathVerifier
 from motion_nodes.core.planning.planar_world import PlanarWorld, Wall, maze
-from motion_nodes.core.planning.planning_problem import JointGoal, PlanRequest
+from motion_nodes.core.planning.planning_problem import JointGoal, JointSpace, PlanRequest
 from motion_nodes.core.planning.rrt_connect import RrtConnect
-from motion_nodes.core.planning.search_settings import ShorteningSettings
-from motion_nodes.core.planning.shortcut import shorten_path
+from motion_nodes.core.planning.shortcut import ShorteningSettings, shorten_path
 from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.scene.world import World
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 
 
@@ -76,26 +76,15 @@ def test_unwrapped_path_has_no_step_of_more_than_half_a_turn():
     assert (PLANE.unwrapped(straight) == straight).all()
 
 
-def test_refine_cuts_each_stretch_into_equal_steps_and_keeps_waypoints():
-    path = np.array([[0.0, 0.0], [1.0, 0.3], [1.0, 1.0]])
-    fine = path_tools.refine(PLANE, path, 4)
-    assert fine.shape == (9, 2)
-    assert (fine[::4] == path).all()
-    np.testing.assert_allclose(np.diff(fine[:5], axis=0), np.tile([0.25, 0.075], (4, 1)))
-    assert path_tools.refine(PLANE, path[:1], 3).shape == (1, 2)
-    with pytest.raises(InvalidCommand, check=about("num_steps")):
-        path_tools.refine(PLANE, path, 0)
-
-
-def test_extend_uses_three_degrees_and_two_centimetres_unless_told():
+def test_steps_are_three_degrees_and_two_centimetres_unless_told():
     space = wheel_space()
-    turned = path_tools.extend(space, [0, 0], [math.radians(30), 0.0])
-    assert len(turned) == 10
-    slid = path_tools.extend(space, [0, 0], [0.0, 0.1])
-    assert len(slid) == 5
+    turned = path_tools.interpolate(space, [[0, 0], [math.radians(30), 0.0]])
+    assert len(turned) == 11
+    slid = path_tools.interpolate(space, [[0, 0], [0.0, 0.1]])
+    assert len(slid) == 6
     assert (slid[-1] == [0.0, 0.1]).all()
-    assert len(path_tools.extend(space, [0, 0], [0.0, 0.1], resolutions=0.05)) == 2
-    assert len(path_tools.extend(space, [0, 0], [0.0, 0.0])) == 1
+    assert len(path_tools.interpolate(space, [[0, 0], [0.0, 0.1]], resolutions=0.05)) == 3
+    assert len(path_tools.interpolate(space, [[0, 0], [0.0, 0.0]])) == 2
 
 
 @settings(max_examples=60, derandomize=True, deadline=None)
@@ -119,16 +108,17 @@ def test_paths_that_are_none_are_refused_in_words(bad):
 
 def test_redundant_waypoints_go_and_both_ends_stay():
     path = np.array([[0, 0], [0.0005, 0], [0.5, 0], [0.5, 0.0009], [1, 1], [1.0004, 1]])
-    kept = path_tools.remove_redundant(PLANE, path)
-    np.testing.assert_array_equal(kept, [[0, 0], [0.5, 0], [1.0004, 1]])
-    np.testing.assert_array_equal(path_tools.remove_redundant(PLANE, path[:2]), path[:2])
+    kept = path_tools.waypoints_from_path(PLANE, path)
+    assert len(kept) == 3
+    np.testing.assert_array_equal(kept[[0, -1]], path[[0, -1]])
+    np.testing.assert_array_equal(path_tools.waypoints_from_path(PLANE, path[:2]), path[:2])
 
 
 @settings(max_examples=50, derandomize=True, deadline=None)
 @given(st.lists(st.tuples(st.floats(-2, 2), st.floats(-2, 2)), min_size=2, max_size=6))
 def test_waypoints_of_a_dense_path_are_where_it_bends(points):
     path = np.array(points)
-    dense = path_tools.refine(PLANE, path, 7)
+    dense = path_tools.interpolate(PLANE, path, 0.3)
     kept = path_tools.waypoints_from_path(PLANE, dense)
     assert len(kept) <= len(path)
     assert (kept[0] == path[0]).all()
@@ -151,8 +141,6 @@ def test_collision_between_waypoints_gives_no_path():
     wall = lambda Q: ~((Q[:, 0] > 0.49) & (Q[:, 0] < 0.51))  # noqa: E731
     ends = [[0.0, 0.0], [1.0, 0.0]]
     assert path_tools.interpolate_joint_waypoints(PLANE, ends, wall, 0.01) is None
-    assert path_tools.plan_waypoints(PLANE, ends[0], ends[1:], wall, 0.01) is None
-    assert path_tools.plan_direct(PLANE, ends[0], ends[1], wall, 0.01) is None
     around = [[0.0, 0.0], [0.4, 0.0]]
     dense = path_tools.interpolate_joint_waypoints(PLANE, around, wall, 0.01)
     assert dense is not None
@@ -161,15 +149,16 @@ def test_collision_between_waypoints_gives_no_path():
     assert path_tools.interpolate_joint_waypoints(PLANE, outside, ALL_FREE) is None
 
 
-def test_waypoints_of_an_arm_are_checked_with_all_between_them():
-    checker = barrier_checker()
-    space = JointSpace.of_robot(franka(), checker.joint_names)
-    assert checker.is_free(START)
-    assert checker.is_free(GOAL)
-    assert path_tools.plan_waypoints(space, START, [GOAL], checker.are_free) is None
+def test_paths_of_an_arm_are_checked_between_waypoints_and_simplified():
+    arm, world = load_robot("franka")["arm"], World(barrier_scene())
+    assert arm.collision_free_batch([START, GOAL], world).all()
+    assert arm.interpolate([START, GOAL], world) is None
     near = START + 0.05
     near[5] = START[5]
-    assert path_tools.plan_waypoints(space, START, [near], checker.are_free) is not None
+    dense = arm.interpolate([START, near], world, resolutions=0.01)
+    assert dense is not None
+    assert len(dense) == 6
+    np.testing.assert_array_equal(arm.simplify(dense), [START, near])
 
 
 def test_poses_along_a_line_step_by_a_centimetre_and_a_sixteenth_of_pi():

@@ -48,8 +48,7 @@ from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.scene.scene import world_object
 from motion_nodes.core.scene.world import World
 from motion_nodes.core.trajectory.joint_trajectory import Infeasible
-from motion_nodes.core.trajectory.path_efforts import PathEfforts
-from motion_nodes.core.trajectory.timed_path import TimedPath
+from motion_nodes.core.trajectory.timed_path import PathEfforts, TimedPath
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownFrame, UnknownJoint
 from motion_nodes.kernels import robot_codegen
 from motion_nodes.typing import Array
@@ -367,7 +366,7 @@ def test_payloads_beyond_the_effort_limits_are_rejected_by_joint():
     assert "40 kg at panda_hand_tcp is too heavy at the start" in plan.reason
     assert "panda_joint" in plan.reason
     request = PlanRequest(ARM.checker(), ready, (mn.JointGoal(far),))
-    recovered = pipeline.plan(request, carrying(heavy), RecoverySettings())
+    recovered = pipeline.plan(request, replace(carrying(heavy), recovery=RecoverySettings()))
     assert recovered.reason == plan.reason, "no recovery was to be attempted"
     medium = mn.Payload("panda_hand_tcp", 9.0)
     assert not PathEfforts(ROBOT, ARM.joint_names, ROBOT.home, payload=medium).overload(ready)[1]

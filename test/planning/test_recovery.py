@@ -8,8 +8,7 @@ import pytest
 from jammed_states import KINDS, jam_checker, jammed
 from scene.random_scenes import coal_distance
 
-from motion_nodes.core.planning.pipeline import plan
-from motion_nodes.core.planning.plan_adapters import RECOVERABLE
+from motion_nodes.core.planning.pipeline import RECOVERABLE, PlanOptions, plan
 from motion_nodes.core.planning.planning_problem import JointGoal, PlanRequest, PlanStatus
 from motion_nodes.core.planning.recovery import RecoverySettings, check_recovery, recover
 from motion_nodes.core.planning.warm_up import warm_up
@@ -183,7 +182,7 @@ def test_a_plan_from_a_jammed_start_leaves_it_slowly_first(kind):
             continue  # within the tolerance of limits
         tried += 1
         assert refused.recovery is None
-        found = plan(request, None, settings)
+        found = plan(request, PlanOptions(recovery=settings))
         assert found.success, found.reason
         slow, whole = found.recovery, found.trajectory
         assert slow is not None
@@ -208,7 +207,7 @@ def test_what_cannot_be_recovered_keeps_its_status_and_says_why():
     block = world_object("block", Box((0.3, 0.3, 0.3)), from_xyz_rpy((0.4, 0.0, 0.4)))
     checker.set_scene(Scene(objects={"block": block}))
     request = PlanRequest(checker, home, (JointGoal(home + 0.1),))
-    found = plan(request, None, RecoverySettings())
+    found = plan(request, PlanOptions(recovery=RecoverySettings()))
     assert found.status is PlanStatus.START_IN_COLLISION
     assert found.trajectory is None
     assert "no recovery" in found.reason
@@ -221,7 +220,7 @@ def test_a_goal_that_cannot_be_reached_after_a_recovery_is_reported_as_such():
     warm_up(checker)
     q = jammed(checker, "boxes", np.random.default_rng(4))
     outside = JointGoal(checker.limits.upper + 0.5)
-    found = plan(PlanRequest(checker, q, (outside,)), None, RecoverySettings())
+    found = plan(PlanRequest(checker, q, (outside,)), PlanOptions(recovery=RecoverySettings()))
     assert not found.success
     assert found.trajectory is None
     assert found.status is PlanStatus.GOAL_OUTSIDE_LIMITS

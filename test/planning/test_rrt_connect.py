@@ -11,11 +11,15 @@ from raised_errors import about
 
 import motion_nodes as mn
 from motion_nodes.core.planning.anytime_planner import AnytimeRrtConnect
-from motion_nodes.core.planning.joint_space import JointSpace, travel_weights
 from motion_nodes.core.planning.planar_world import PlanarWorld, Wall, maze
-from motion_nodes.core.planning.planning_problem import JointGoal, PlanRequest, PlanStatus
-from motion_nodes.core.planning.rrt_connect import RrtConnect, longest_edge
-from motion_nodes.core.planning.search_settings import RrtConnectSettings
+from motion_nodes.core.planning.planning_problem import (
+    JointGoal,
+    JointSpace,
+    PlanRequest,
+    PlanStatus,
+    travel_weights,
+)
+from motion_nodes.core.planning.rrt_connect import RrtConnect, RrtConnectSettings, longest_edge
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.scene.world import World
 from motion_nodes.errors import InvalidCommand, InvalidConfig

@@ -13,9 +13,13 @@ from scene.slider_robot import slider_robot, sliding_robot
 from motion_nodes.core.planning.cartesian import CartesianStop, cartesian_path
 from motion_nodes.core.planning.path_verification import PathVerifier, PathWatch
 from motion_nodes.core.planning.pipeline import PlanOptions, plan
-from motion_nodes.core.planning.planning_problem import JointGoal, PlanRequest, PlanStatus
-from motion_nodes.core.planning.sphere_excess import searchable
-from motion_nodes.core.planning.start_state import check_start
+from motion_nodes.core.planning.plan_run import searchable
+from motion_nodes.core.planning.planning_problem import (
+    JointGoal,
+    PlanRequest,
+    PlanStatus,
+    check_start,
+)
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.tree import Box

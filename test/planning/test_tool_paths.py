@@ -12,14 +12,12 @@ from hypothesis import strategies as st
 from raised_errors import about
 
 from motion_nodes.core.ik.chain import IkChain
-from motion_nodes.core.planning.composite_path import (
-    CompositePathSpec,
-    CSpacePathSpec,
-    TransitionMode,
-)
 from motion_nodes.core.planning.task_space_conversion import PathConversionConfig, PathConverter
 from motion_nodes.core.planning.task_space_generator import (
+    CompositePathSpec,
+    CSpacePathSpec,
     TaskSpaceTrajectoryGenerator,
+    TransitionMode,
     load_path_spec,
 )
 from motion_nodes.core.planning.task_space_path_spec import Arc, TaskSpacePathSpec

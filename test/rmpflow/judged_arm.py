@@ -15,8 +15,8 @@ import mujoco
 import numpy as np
 from sim.lockstep_robot import NAME, LockstepRobot
 
-from motion_nodes.core.reactive.follower_settings import RobotMotion
 from motion_nodes.core.reactive.policy import RmpflowPolicy
+from motion_nodes.core.reactive.policy_state import RobotMotion
 from motion_nodes.core.reactive.target_follower import Follower
 from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.scene.scene import Scene

@@ -4,8 +4,8 @@
 import numpy as np
 import pytest
 
-from motion_nodes.core.reactive.follower_settings import FollowerSettings, Phase, RobotMotion
 from motion_nodes.core.reactive.policy import RmpflowPolicy
+from motion_nodes.core.reactive.policy_state import FollowerSettings, Phase, RobotMotion
 from motion_nodes.core.reactive.target_follower import Follower
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.loader import load_robot

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from rmpflow import rmp_cases
 
-from motion_nodes.core.reactive.follower_settings import RobotMotion
 from motion_nodes.core.reactive.obstacle_scene import (
     FIELD_REACH,
     FieldObstacles,
@@ -16,14 +15,14 @@ from motion_nodes.core.reactive.obstacle_scene import (
 )
 from motion_nodes.core.reactive.policy import RmpflowPolicy
 from motion_nodes.core.reactive.policy_motion import BrakingGuard, StandingObstacles
+from motion_nodes.core.reactive.policy_state import RobotMotion
 from motion_nodes.core.reactive.target_follower import Follower
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import from_xyz_rpy, inverse, turned
 from motion_nodes.core.robot.tree import Box, Sphere
-from motion_nodes.core.scene.allowed_collisions import AllowedCollisions
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.scene.distance_field import field_around
-from motion_nodes.core.scene.scene import Scene, WorldObject, world_object
+from motion_nodes.core.scene.scene import AllowedCollisions, Scene, WorldObject, world_object
 from motion_nodes.core.scene.voxels import OCTOMAP, voxels
 from motion_nodes.kernels.rmp.rmp_memory import ObstacleArrays
 

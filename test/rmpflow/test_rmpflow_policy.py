@@ -10,20 +10,25 @@ import pytest
 from raised_errors import about
 
 from motion_nodes.core.reactive.integration import SmoothingSettings, substeps
-from motion_nodes.core.reactive.mpc.policy import MpcPolicy
+from motion_nodes.core.reactive.mpc_policy import MpcPolicy
 from motion_nodes.core.reactive.obstacle_scene import supported_scene
 from motion_nodes.core.reactive.policy import RmpflowPolicy
-from motion_nodes.core.robot.files.rmpflow_file import read_rmpflow
+from motion_nodes.core.robot.configurations import Followers
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.loader import load_robot
-from motion_nodes.core.robot.mimic_joints import Followers
 from motion_nodes.core.robot.poses import from_xyz_rpy, to_quat_xyzw
-from motion_nodes.core.robot.rmpflow_settings import BodyController
+from motion_nodes.core.robot.rmpflow_settings import BodyController, read_rmpflow
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.tree import Box, Sphere
-from motion_nodes.core.scene.allowed_collisions import AllowedCollisions, pair_of
 from motion_nodes.core.scene.checker import CollisionChecker
-from motion_nodes.core.scene.scene import AttachedBody, Part, Scene, world_object
+from motion_nodes.core.scene.scene import (
+    AllowedCollisions,
+    AttachedBody,
+    Part,
+    Scene,
+    pair_of,
+    world_object,
+)
 from motion_nodes.core.scene.world import World
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownFrame
 from motion_nodes.extras.robot_setup.new_robot import new_robot

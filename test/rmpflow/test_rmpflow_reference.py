@@ -8,13 +8,13 @@ import pytest
 from raised_errors import about
 from rmpflow.judged_arm import FollowingArm
 
-from motion_nodes.core.reactive.follower_settings import FollowerSettings, Phase, RobotMotion
 from motion_nodes.core.reactive.policy import RmpflowPolicy
+from motion_nodes.core.reactive.policy_state import FollowerSettings, Phase, RobotMotion
 from motion_nodes.core.reactive.target_follower import Follower
-from motion_nodes.core.robot.files.rmpflow_file import read_rmpflow, rmpflow_text
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.rmpflow_settings import read_rmpflow, rmpflow_text
 from motion_nodes.core.robot.tree import Box, Sphere
 from motion_nodes.core.scene.scene import Scene, world_object
 from motion_nodes.errors import UnknownState

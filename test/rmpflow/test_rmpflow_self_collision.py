@@ -8,13 +8,12 @@ import pytest
 from rmpflow import rmp_cases
 
 from motion_nodes.core.reactive.compiled_policy import Evaluator
-from motion_nodes.core.reactive.follower_settings import Phase, RobotMotion
 from motion_nodes.core.reactive.policy import RmpflowPolicy
 from motion_nodes.core.reactive.policy_motion import BrakingGuard
+from motion_nodes.core.reactive.policy_state import Phase, RobotMotion
 from motion_nodes.core.reactive.target_follower import Follower
-from motion_nodes.core.robot.files.rmpflow_file import read_rmpflow
 from motion_nodes.core.robot.loader import load_robot
-from motion_nodes.core.robot.rmpflow_settings import RmpflowSettings, SelfCollision
+from motion_nodes.core.robot.rmpflow_settings import RmpflowSettings, SelfCollision, read_rmpflow
 from motion_nodes.core.scene.checker import CollisionChecker
 
 ON = SelfCollision(metric_scalar=1e3, metric_modulation_radius=0.1)

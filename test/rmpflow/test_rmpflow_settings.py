@@ -28,10 +28,9 @@ from motion_nodes.core.reactive.tuning import (
     run_trial,
     starting_settings,
 )
-from motion_nodes.core.robot.files.rmpflow_file import read_rmpflow, rmpflow_text
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import from_xyz_rpy
-from motion_nodes.core.robot.rmpflow_settings import RmpflowSettings
+from motion_nodes.core.robot.rmpflow_settings import RmpflowSettings, read_rmpflow, rmpflow_text
 from motion_nodes.core.robot.robot_builder import assemble
 from motion_nodes.core.robot.tree import Sphere
 from motion_nodes.core.robot.urdf import read_urdf

@@ -13,9 +13,9 @@ from robot_setup.urdf_samples import INERTIAL, joint, link, robot
 from scipy.spatial.transform import Rotation
 
 from motion_nodes.core.bases.from_robot import base_of as ackermann_from_robot
-from motion_nodes.core.robot.base_description import AckermannSpec, DifferentialSpec, HolonomicSpec
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.robot.robot_yaml import AckermannSpec, DifferentialSpec, HolonomicSpec
 from motion_nodes.core.robot.urdf import read_urdf
 from motion_nodes.core.scene.link_geometry import LinkGeometry
 from motion_nodes.extras.robot_setup.new_robot import new_robot

@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 from motion_nodes.core.planning.pipeline import plan
 from motion_nodes.core.planning.planning_problem import JointGoal, PlanRequest
 from motion_nodes.core.reactive.policy import RmpflowPolicy
-from motion_nodes.core.robot.files.rmpflow_file import read_rmpflow
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import to_quat_xyzw
+from motion_nodes.core.robot.rmpflow_settings import read_rmpflow
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.errors import InvalidConfig, InvalidDescription, MotionError
 from motion_nodes.extras.robot_setup.link_shapes import random_configurations

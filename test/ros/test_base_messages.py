@@ -20,13 +20,14 @@ from motion_nodes.core.bases.differential import DifferentialConfig
 from motion_nodes.core.bases.holonomic import HolonomicWheel
 from motion_nodes.core.bases.odometry import OdometryConfig
 from motion_nodes.core.bases.twist_limiter import CommandShape
-from motion_nodes.core.robot.base_description import AckermannSpec, DifferentialSpec, RollerWheel
+from motion_nodes.core.control.state_plausibility import SenderWatch
+from motion_nodes.core.robot.robot_yaml import AckermannSpec, DifferentialSpec, RollerWheel
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.nodes.ackermann_base import AckermannParams
 from motion_nodes.nodes.differential_base import DifferentialParams
 from motion_nodes.nodes.holonomic_base import HolonomicParams
 from motion_nodes.ros.parameters import core_param, declared
-from motion_nodes.ros.wheeled.base_commands import SenderWatch, TwistInputs
+from motion_nodes.ros.wheeled.base_commands import TwistInputs
 from motion_nodes.ros.wheeled.base_reports import MecanumState, RegularMoments
 from motion_nodes.settings import KEY, Setting, check_settings, setting, setting_of
 

@@ -27,9 +27,8 @@ from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.robot.tree import Box
 from motion_nodes.core.scene.scene import Scene, Subframe, attached_body, world_object
 from motion_nodes.errors import UnknownFrame
-from motion_nodes.ros.messages.goal_constraints import GoalContext, goals_of
+from motion_nodes.ros.messages.constraints import GoalContext
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
-from motion_nodes.ros.messages.path_constraints import path_constraints_of
 from motion_nodes.ros.robot_frames import RobotFrames
 
 Codes = MoveItErrorCodes
@@ -119,7 +118,7 @@ def pose(place: Any = None, orientation: Any = None) -> Constraints:
 
 def refusal(context: GoalContext, *alternatives: Constraints) -> tuple[int, str]:
     with pytest.raises(RequestRejected) as caught:
-        goals_of(alternatives, context)
+        context.goals(alternatives)
     return caught.value.code, str(caught.value)
 
 
@@ -134,10 +133,9 @@ SPHERE, BOX, CYLINDER, CONE = (
 def test_joint_constraints_become_a_goal_with_tolerances(context):
     wanted = {name: 0.1 * i - 0.5 for i, name in enumerate(ARM.joints)}
     wanted["panda_joint4"], wanted["panda_joint6"] = -1.5, 1.0
-    goal, = goals_of(
-        [Constraints(joint_constraints=[joint(n, v, 0.01, 0.02) for n, v in wanted.items()])],
-        context,
-    )  # fmt: skip
+    (goal,) = context.goals(
+        [Constraints(joint_constraints=[joint(n, v, 0.01, 0.02) for n, v in wanted.items()])]
+    )
     assert isinstance(goal, JointGoal)
     assert goal.q == pytest.approx(list(wanted.values()))
     assert np.array(goal.below) == pytest.approx([0.01] * 7)
@@ -145,7 +143,7 @@ def test_joint_constraints_become_a_goal_with_tolerances(context):
 
 
 def test_joints_that_are_not_named_may_end_anywhere(context):
-    (goal,) = goals_of([Constraints(joint_constraints=[joint("panda_joint1", 1.0)])], context)
+    (goal,) = context.goals([Constraints(joint_constraints=[joint("panda_joint1", 1.0)])])
     q, below, above = np.array(goal.q), np.array(goal.below), np.array(goal.above)
     assert q[0] == 1.0
     assert below[0] == above[0] == 0.0
@@ -156,7 +154,7 @@ def test_joints_that_are_not_named_may_end_anywhere(context):
 
 def test_constraints_of_one_joint_are_all_kept(context):
     both = [joint("panda_joint1", 1.0, 0.3, 0.3), joint("panda_joint1", 0.6, 0.2, 0.2)]
-    (goal,) = goals_of([Constraints(joint_constraints=both)], context)
+    (goal,) = context.goals([Constraints(joint_constraints=both)])
     assert goal.q[0] - goal.below[0] == pytest.approx(0.7)
     assert goal.q[0] + goal.above[0] == pytest.approx(0.8)
     both[1] = joint("panda_joint1", 0.0, 0.1, 0.1)
@@ -167,19 +165,19 @@ def test_constraints_of_one_joint_are_all_kept(context):
 
 def test_a_tolerance_that_leads_out_of_the_limits_is_cut(context):
     upper = ARM.limits.upper[0]
-    goal, = goals_of(
-        [Constraints(joint_constraints=[joint("panda_joint1", upper + 0.01, 0.1, 0.1)])], context
-    )  # fmt: skip
+    (goal,) = context.goals(
+        [Constraints(joint_constraints=[joint("panda_joint1", upper + 0.01, 0.1, 0.1)])]
+    )
     assert goal.q[0] == upper
     assert goal.above[0] == 0.0
     assert goal.below[0] == pytest.approx(0.09)
-    (goal,) = goals_of([Constraints(joint_constraints=[joint("panda_joint1", 9.0)])], context)
+    (goal,) = context.goals([Constraints(joint_constraints=[joint("panda_joint1", 9.0)])])
     assert goal.q[0] == 9.0, "the planner reports that it is outside the limits"
 
 
 def test_joints_of_other_groups_must_be_where_they_are_wanted(context):
     here = [joint("panda_joint1", 0.5), joint("panda_finger_joint1", 0.04)]
-    (goal,) = goals_of([Constraints(joint_constraints=here)], context)
+    (goal,) = context.goals([Constraints(joint_constraints=here)])
     assert len(goal.q) == 7
     here[1].position = 0.01
     code, text = refusal(context, Constraints(joint_constraints=here))
@@ -207,8 +205,8 @@ def test_bad_joint_constraints(context, constraint, word):
 
 
 def test_a_sphere_and_an_orientation_are_a_pose_with_tolerances(context):
-    (goal,) = goals_of(
-        [pose(region(SPHERE, 0.02), turn(x=1.0, w=0.0, within=(0.2, 0.3, 0.4)))], context
+    (goal,) = context.goals(
+        [pose(region(SPHERE, 0.02), turn(x=1.0, w=0.0, within=(0.2, 0.3, 0.4)))]
     )
     assert isinstance(goal, PoseGoal)
     assert goal.link == "panda_hand_tcp"
@@ -221,16 +219,15 @@ def test_a_sphere_and_an_orientation_are_a_pose_with_tolerances(context):
 
 
 def test_of_small_tolerances_a_part_is_left_to_control(context):
-    (goal,) = goals_of([pose(region(SPHERE, 0.001), turn(within=(0.01, 0.02, 0.5)))], context)
+    (goal,) = context.goals([pose(region(SPHERE, 0.001), turn(within=(0.01, 0.02, 0.5)))])
     assert goal.tolerance.position == pytest.approx(1e-5)
     assert goal.tolerance.orientation == pytest.approx((1e-4, 2e-4, 0.5))
 
 
 def test_frames_are_looked_up(context):
-    goal, = goals_of(
-        [pose(region(SPHERE, 0.01, at=(1.0, 0.0, 0.0), frame="table"), turn(frame="table"))],
-        context,
-    )  # fmt: skip
+    (goal,) = context.goals(
+        [pose(region(SPHERE, 0.01, at=(1.0, 0.0, 0.0), frame="table"), turn(frame="table"))]
+    )
     X = np.array(goal.X_BT)
     assert X[:3, 3] == pytest.approx([1.0, 3.0, 3.0])
     assert X[:3, :3] == pytest.approx(ELSEWHERE[:3, :3])
@@ -240,7 +237,7 @@ def test_frames_are_looked_up(context):
 
 
 def test_an_empty_link_is_the_tip_and_unknown_ones_are_refused(context):
-    (goal,) = goals_of([pose(region(SPHERE, 0.01, link=""))], context)
+    (goal,) = context.goals([pose(region(SPHERE, 0.01, link=""))])
     assert goal.link == "panda_hand_tcp"
     assert math.isinf(goal.tolerance.orientation)
     code, text = refusal(context, pose(region(SPHERE, 0.01, link="panda_hnd")))
@@ -249,7 +246,7 @@ def test_an_empty_link_is_the_tip_and_unknown_ones_are_refused(context):
 
 
 def test_only_an_orientation_leaves_the_position_free(context):
-    (goal,) = goals_of([pose(orientation=turn())], context)
+    (goal,) = context.goals([pose(orientation=turn())])
     assert math.isinf(goal.tolerance.position)
     assert np.array(goal.X_BT)[:3, 3] == pytest.approx(
         KINEMATICS.pose(FRANKA.home, "panda_hand_tcp")[:3, 3]
@@ -259,7 +256,7 @@ def test_only_an_orientation_leaves_the_position_free(context):
 def test_the_point_of_a_link_that_is_meant(context):
     place = region(SPHERE, 0.01)
     place.target_point_offset = Vector3(x=0.0, y=0.0, z=0.1)
-    (goal,) = goals_of([pose(place)], context)
+    (goal,) = context.goals([pose(place)])
     assert np.array(goal.X_LT)[:3, 3] == pytest.approx([0.0, 0.0, 0.1])
     place.target_point_offset.z = math.nan
     assert refusal(context, pose(place))[0] == Codes.INVALID_GOAL_CONSTRAINTS
@@ -268,20 +265,20 @@ def test_the_point_of_a_link_that_is_meant(context):
 def test_a_box_is_kept_along_its_own_axes(context):
     half = math.sqrt(0.5)
     place = region(BOX, 0.2, 0.06, 0.04, turned=(0.0, 0.0, half, half))
-    (goal,) = goals_of([pose(place)], context)
+    (goal,) = context.goals([pose(place)])
     assert goal.tolerance.position == pytest.approx((0.1, 0.03, 0.02))
     assert np.array(goal.X_BT)[:3, :3] == pytest.approx(ELSEWHERE[:3, :3])
     # With an orientation the axes are those of the goal: x of the box is its y.
-    (goal,) = goals_of([pose(place, turn())], context)
+    (goal,) = context.goals([pose(place, turn())])
     assert goal.tolerance.position == pytest.approx((0.03, 0.1, 0.02))
     # Axes that do not match: the inscribed sphere, with a note.
-    (goal,) = goals_of([pose(place, turn(z=math.sin(0.2), w=math.cos(0.2)))], context)
+    (goal,) = context.goals([pose(place, turn(z=math.sin(0.2), w=math.cos(0.2)))])
     assert goal.tolerance.position == pytest.approx(0.02)
     assert any("inscribed sphere" in note for note in context.notes)
 
 
 def test_a_cylinder_holds_the_box_that_is_used(context):
-    (goal,) = goals_of([pose(region(CYLINDER, 0.2, 0.05))], context)
+    (goal,) = context.goals([pose(region(CYLINDER, 0.2, 0.05))])
     x, y, z = goal.tolerance.position
     assert math.hypot(x, y) == pytest.approx(0.05)
     assert z == pytest.approx(0.1)
@@ -290,14 +287,14 @@ def test_a_cylinder_holds_the_box_that_is_used(context):
 def test_a_pose_and_joints_are_one_goal(context):
     both = pose(region(SPHERE, 0.02), turn())
     both.joint_constraints = [joint("panda_joint3", 0.5, 0.1, 0.2)]
-    (goal,) = goals_of([both], context)
+    (goal,) = context.goals([both])
     assert isinstance(goal, PoseGoal)
     q, below, above = goal.joints.q, goal.joints.below, goal.joints.above
     assert (q - below)[2] == pytest.approx(0.4)
     assert (q + above)[2] == pytest.approx(0.7)
     assert (q - below)[3] == pytest.approx(ARM.limits.lower[3])
     both.joint_constraints = [joint("panda_finger_joint1", 0.04)]
-    (goal,) = goals_of([both], context)
+    (goal,) = context.goals([both])
     assert goal.joints is None, "the joint of another group is at its goal"
 
 
@@ -306,8 +303,8 @@ def test_several_primitives_and_several_goals_are_alternatives(context):
     more = region(SPHERE, 0.01, at=(0.3, 0.3, 0.3)).constraint_region
     place.constraint_region.primitives += more.primitives
     place.constraint_region.primitive_poses += more.primitive_poses
-    goals = goals_of(
-        [pose(place), Constraints(joint_constraints=[joint("panda_joint1", 1.0)])], context
+    goals = context.goals(
+        [pose(place), Constraints(joint_constraints=[joint("panda_joint1", 1.0)])]
     )
     assert [type(goal) for goal in goals] == [PoseGoal, PoseGoal, JointGoal]
     assert np.array(goals[1].X_BT)[:3, 3] == pytest.approx([0.3, 0.3, 0.3])
@@ -344,13 +341,13 @@ def test_what_cannot_be_understood_is_refused(context, constraints):
 
 
 def test_path_constraints_that_hold_anyway_are_omitted(context):
-    assert path_constraints_of(Constraints(), context) == ()
+    assert context.path_constraints(Constraints()) == ()
     limits = ARM.limits
     wide = joint("panda_joint1", 0.0, -limits.lower[0] + 0.1, limits.upper[0] + 0.1)
     still = joint("panda_finger_joint1", 0.04, 0.01, 0.01)
     any_turn = turn(within=(4.0, 4.0, 4.0))
     given = Constraints(joint_constraints=[wide, still], orientation_constraints=[any_turn])
-    assert path_constraints_of(given, context) == ()
+    assert context.path_constraints(given) == ()
 
 
 def test_path_constraints_become_regions(context):
@@ -359,7 +356,7 @@ def test_path_constraints_become_regions(context):
         position_constraints=[region(CYLINDER, 0.4, 0.1), region(SPHERE, 0.3)],
         orientation_constraints=[turn(within=(0.1, 0.2, 4.0))],
     )
-    band, cylinder, ball, rotation = path_constraints_of(given, context)
+    band, cylinder, ball, rotation = context.path_constraints(given)
     assert (band.lower, band.upper) == pytest.approx((-0.4, 0.7))
     assert cylinder.shape == "cylinder"
     assert (cylinder.upper[0], cylinder.lower[2], cylinder.upper[2]) == (0.1, -0.2, 0.2)
@@ -369,7 +366,7 @@ def test_path_constraints_become_regions(context):
     several = region(BOX, 0.2, 0.2, 0.2)
     several.constraint_region.primitives *= 2
     several.constraint_region.primitive_poses *= 2
-    (union,) = path_constraints_of(Constraints(position_constraints=[several]), context)
+    (union,) = context.path_constraints(Constraints(position_constraints=[several]))
     assert len(union.regions) == 2
 
 
@@ -378,7 +375,7 @@ def test_a_region_without_a_pose_is_refused(context):
     bare = region(SPHERE, 0.1)
     bare.constraint_region.primitive_poses = []
     given = [Constraints(position_constraints=[bare])]
-    for read in (lambda: goals_of(given, context), lambda: path_constraints_of(given[0], context)):
+    for read in (lambda: context.goals(given), lambda: context.path_constraints(given[0])):
         with pytest.raises(RequestRejected, match="primitive_poses"):
             read()
 
@@ -389,7 +386,7 @@ def test_a_visibility_constraint_becomes_a_line_of_sight(context, axis):
     sight = VisibilityConstraint(target_radius=0.1, cone_sides=4, max_view_angle=0.5)
     sight.sensor_view_direction = axis
     sight.sensor_pose.header.frame_id = "panda_hand"
-    (found,) = path_constraints_of(Constraints(visibility_constraints=[sight]), context)
+    (found,) = context.path_constraints(Constraints(visibility_constraints=[sight]))
     assert found.sensor_on_link
     assert (found.max_view_angle, found.max_range_angle) == (0.5, math.inf)
     assert np.asarray(found.X_LP)[:3, 2] == pytest.approx(np.eye(3)[2 - axis])
@@ -409,7 +406,7 @@ def test_a_visibility_constraint_becomes_a_line_of_sight(context, axis):
 )
 def test_invalid_path_constraints_are_refused(context, kinds):
     with pytest.raises(RequestRejected) as caught:
-        path_constraints_of(Constraints(**kinds), context)
+        context.path_constraints(Constraints(**kinds))
     assert caught.value.code == Codes.INVALID_GOAL_CONSTRAINTS
 
 
@@ -417,27 +414,27 @@ def test_path_constraints_in_a_moving_frame_are_relative_to_its_link(context):
     """As with the tools of two arms: the region is fixed in the link of its frame."""
     moving = [turn(frame="panda_link5"), region(SPHERE, 0.1, frame="panda_link5")]
     given = Constraints(position_constraints=moving[1:], orientation_constraints=moving[:1])
-    ball, rotation = path_constraints_of(given, context)
+    ball, rotation = context.path_constraints(given)
     assert {ball.reference_link, rotation.reference_link} == {"panda_link5"}
     assert ball.X_BR[:3, 3] == pytest.approx((0.4, 0.0, 0.5))
     assert rotation.X_BR == pytest.approx(np.eye(4), abs=1e-12)
     own = Constraints(orientation_constraints=[turn(frame="panda_hand_tcp")])
     with pytest.raises(RequestRejected, match="panda_hand_tcp"):
-        path_constraints_of(own, context)
+        context.path_constraints(own)
 
 
 def test_constraints_of_two_links_are_one_goal(context):
     two = region(BOX, 0.1, 0.1, 0.1)
     two.constraint_region.primitives *= 2
     two.constraint_region.primitive_poses *= 2
-    goals = goals_of([pose(two, turn(link="panda_link5"))], context)
+    goals = context.goals([pose(two, turn(link="panda_link5"))])
     assert [[p.link for p in goal.poses] for goal in goals] == [
         ["panda_hand_tcp", "panda_link5"]
     ] * 2
     joints = [joint("panda_joint1", 0.1, 0.5, 0.5)]
     both = pose(region(SPHERE, 0.1), turn(link="panda_link5"))
     both.joint_constraints = joints
-    (goal,) = goals_of([both], context)
+    (goal,) = context.goals([both])
     assert goal.joints.q[0] == pytest.approx(0.1)
     both.orientation_constraints.append(turn(link="panda_link5"))
     assert "panda_link5" in refusal(context, both)[1]
@@ -453,20 +450,19 @@ def handle_of(goal_link: str, X_LT: Any, q: np.ndarray) -> np.ndarray:
 def test_a_goal_for_a_subframe_is_one_for_its_link_with_the_frame_in_it(holding):
     position = region(SolidPrimitive.SPHERE, 0.001, link="cup/handle")
     turned = OrientationConstraint(link_name="cup/handle", orientation=Quaternion(w=1.0))
-    goals = goals_of(
-        [Constraints(position_constraints=[position], orientation_constraints=[turned])], holding
+    goals = holding.goals(
+        [Constraints(position_constraints=[position], orientation_constraints=[turned])]
     )
     X_BF = holding.frames.pose("cup/handle", holding.q)
     assert goals[0].link == "panda_hand_tcp"
     assert np.allclose(handle_of(goals[0].link, goals[0].X_LT, holding.q), X_BF)
-    only = goals_of([Constraints(orientation_constraints=[turned])], holding)[0]
+    only = holding.goals([Constraints(orientation_constraints=[turned])])[0]
     assert np.allclose(handle_of(only.link, only.X_LT, holding.q), X_BF)
 
 
 def test_a_frame_of_the_held_object_is_a_frame_of_goals(holding):
-    goal = goals_of(
-        [Constraints(position_constraints=[region(SolidPrimitive.SPHERE, 0.001, frame="cup")])],
-        holding,
+    goal = holding.goals(
+        [Constraints(position_constraints=[region(SolidPrimitive.SPHERE, 0.001, frame="cup")])]
     )[0]
     X_BF = holding.frames.pose("cup", holding.q)
     assert np.allclose(np.asarray(goal.X_BT)[:3, 3], (X_BF @ [0.4, 0.0, 0.5, 1.0])[:3])
@@ -476,7 +472,7 @@ def test_path_constraints_hold_for_subframes(holding):
     turned = OrientationConstraint(link_name="cup/handle", orientation=Quaternion(w=1.0))
     turned.absolute_x_axis_tolerance = turned.absolute_y_axis_tolerance = 0.1
     turned.absolute_z_axis_tolerance = 4.0
-    (found,) = path_constraints_of(Constraints(orientation_constraints=[turned]), holding)
+    (found,) = holding.path_constraints(Constraints(orientation_constraints=[turned]))
     X_BF = holding.frames.pose("cup/handle", holding.q)
     assert np.allclose(handle_of(found.link, found.X_LT, holding.q), X_BF)
 
@@ -485,5 +481,5 @@ def test_path_constraints_hold_for_subframes(holding):
 def test_unknown_subframes_are_refused(holding, name):
     position = region(SolidPrimitive.SPHERE, 0.001, link=name)
     with pytest.raises(RequestRejected) as refusal:
-        goals_of([Constraints(position_constraints=[position])], holding)
+        holding.goals([Constraints(position_constraints=[position])])
     assert refusal.value.code == Codes.INVALID_LINK_NAME

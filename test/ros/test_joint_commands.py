@@ -16,14 +16,14 @@ from motion_nodes.core.control.trajectory_follower import ToleranceRequest
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownJoint
 from motion_nodes.nodes.articulation.stream_inputs import ForwardTopic, forward_topics
-from motion_nodes.ros.messages.goal_constraints import of_leaders
+from motion_nodes.ros.messages.constraints import of_leaders
 from motion_nodes.ros.messages.joint_channels import JointChannels
-from motion_nodes.ros.messages.mimic_messages import (
+from motion_nodes.ros.messages.moveit_messages import RequestRejected, joint_values
+from motion_nodes.ros.messages.trajectory_messages import (
     leader_constraints,
     leader_tolerances,
     leader_trajectory,
 )
-from motion_nodes.ros.messages.moveit_messages import RequestRejected, joint_values
 
 JOINTS = ("a", "b", "c")
 MODES = {"a": ControlMode.POSITION, "b": ControlMode.VELOCITY, "c": ControlMode.EFFORT}

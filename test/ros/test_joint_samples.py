@@ -17,10 +17,15 @@ from tf2_msgs.msg import TFMessage
 from motion_nodes.core.robot.poses import from_xyz_rpy, to_quat_xyzw
 from motion_nodes.errors import InvalidCommand, UnknownJoint
 from motion_nodes.ros.current_state_monitor import ControllerReferences
-from motion_nodes.ros.joint_topics import JointStateReader, set_stamp, stamp_ns
+from motion_nodes.ros.joint_topics import (
+    JointSampleReader,
+    JointStateBuffer,
+    JointStateReader,
+    set_stamp,
+    stamp_ns,
+)
 from motion_nodes.ros.messages.cdr import InvalidMessage, MessageTemplate
 from motion_nodes.ros.messages.joint_channels import JointChannels
-from motion_nodes.ros.messages.joint_samples import JointSampleReader, JointStateBuffer
 from motion_nodes.ros.transforms import TransformSender
 
 few = settings(max_examples=30, derandomize=True, deadline=None)

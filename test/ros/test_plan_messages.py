@@ -15,7 +15,7 @@ from trajectory_msgs.msg import JointTrajectoryPoint
 from motion_nodes.core.planning.planning_problem import PlanStatus
 from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory
 from motion_nodes.ros.clients.trajectory_execution import CONTROLLER_CODES
-from motion_nodes.ros.messages.goal_constraints import rotation_vector_bounds
+from motion_nodes.ros.messages.constraints import rotation_vector_bounds
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
 from motion_nodes.ros.messages.plan_messages import (
     PLAN_CODES,

@@ -36,8 +36,14 @@ from std_msgs.msg import ColorRGBA
 
 from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.robot.tree import Box, Cylinder, Sphere
-from motion_nodes.core.scene.allowed_collisions import AllowedCollisions, pair_of
-from motion_nodes.core.scene.scene import LinkMargin, Scene, difference, world_object
+from motion_nodes.core.scene.scene import (
+    AllowedCollisions,
+    LinkMargin,
+    Scene,
+    difference,
+    pair_of,
+    world_object,
+)
 from motion_nodes.core.scene.shapes import (
     Capsule,
     Cone,
@@ -47,9 +53,8 @@ from motion_nodes.core.scene.shapes import (
 from motion_nodes.core.scene.voxels import OCTOMAP, voxels
 from motion_nodes.core.scene.world import World
 from motion_nodes.ros.robot_frames import RobotFrames
-from motion_nodes.ros.scene.octomaps import octomap_message
 from motion_nodes.ros.scene.scene_messages import SceneMessages, allowed_from
-from motion_nodes.ros.scene.scene_update import SceneFrames
+from motion_nodes.ros.scene.scene_update import SceneFrames, octomap_message
 
 nan = math.nan
 

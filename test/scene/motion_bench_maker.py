@@ -6,8 +6,7 @@ from typing import Any
 
 from motion_nodes.core.robot.poses import from_xyz_quat
 from motion_nodes.core.robot.tree import Box, Cylinder, Sphere
-from motion_nodes.core.scene.allowed_collisions import AllowedCollisions
-from motion_nodes.core.scene.scene import Scene, WorldObject, world_object
+from motion_nodes.core.scene.scene import AllowedCollisions, Scene, WorldObject, world_object
 from motion_nodes.core.scene.shapes import Solid
 
 FINGERS = {"panda_finger_joint1": 0.065, "panda_finger_joint2": 0.065}

@@ -20,12 +20,11 @@ from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.robot.tree import Sphere
-from motion_nodes.core.scene.allowed_collisions import AllowedCollisions
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.scene.collision_arrays import FILLING
 from motion_nodes.core.scene.contacts import KernelChecker
 from motion_nodes.core.scene.robot_spheres import link_parts
-from motion_nodes.core.scene.scene import AttachedBody, Part, Scene, world_object
+from motion_nodes.core.scene.scene import AllowedCollisions, AttachedBody, Part, Scene, world_object
 from motion_nodes.errors import (
     InvalidCommand,
     InvalidConfig,

@@ -14,11 +14,17 @@ from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.loader import available_robots, load_robot
 from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.robot.tree import Box, Cylinder, Sphere
-from motion_nodes.core.scene.allowed_collisions import AllowedCollisions, touch_links
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.scene.link_margins import carriers, scene_for
 from motion_nodes.core.scene.robot_spheres import link_bodies
-from motion_nodes.core.scene.scene import AttachedBody, Part, Scene, world_object
+from motion_nodes.core.scene.scene import (
+    AllowedCollisions,
+    AttachedBody,
+    Part,
+    Scene,
+    touch_links,
+    world_object,
+)
 from motion_nodes.core.scene.shapes import HalfSpace, triangle_mesh
 from motion_nodes.core.scene.world import World
 from motion_nodes.errors import InvalidCommand, UnknownFrame

@@ -11,12 +11,12 @@ from scene.checkers import configurations
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import from_xyz_rpy, inverse
 from motion_nodes.core.robot.tree import Box, Sphere
-from motion_nodes.core.scene.allowed_collisions import AllowedCollisions
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.scene.collision_arrays import checked_matrix
 from motion_nodes.core.scene.mesh_distance import signed_distance
 from motion_nodes.core.scene.robot_spheres import link_bodies
 from motion_nodes.core.scene.scene import (
+    AllowedCollisions,
     AttachedBody,
     Part,
     Scene,

@@ -15,8 +15,8 @@ from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.tree import Box, Sphere
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.scene.scene import Part
-from motion_nodes.core.trajectory.path_efforts import PathEfforts
 from motion_nodes.core.trajectory.time_parameterization import retime
+from motion_nodes.core.trajectory.timed_path import PathEfforts
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.extras.sim import backend
 from motion_nodes.extras.sim.backend import RobotPlacement, SimulationDiverged

@@ -16,9 +16,8 @@ from motion_nodes.core.robot.inverse_dynamics import STANDARD_GRAVITY
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.trajectory.joint_path import CornerBlending
 from motion_nodes.core.trajectory.online_trajectory import OnlineLimiter
-from motion_nodes.core.trajectory.path_efforts import PathEfforts
 from motion_nodes.core.trajectory.time_parameterization import retime
-from motion_nodes.core.trajectory.timed_path import MIN_SPACING, spaced
+from motion_nodes.core.trajectory.timed_path import MIN_SPACING, PathEfforts, spaced
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 
 STOPS = CornerBlending(deviation=0.0)

@@ -21,8 +21,8 @@ from typing import Literal
 import numpy as np
 
 from motion_nodes.core.bases.base import NO_STEERING, Twist2, check_finite, check_wheel_count
-from motion_nodes.core.robot.base_description import TRACK_WIDTH, WHEEL_RADIUS, WHEELBASE
 from motion_nodes.core.robot.bounds import repeated
+from motion_nodes.core.robot.robot_yaml import TRACK_WIDTH, WHEEL_RADIUS, WHEELBASE
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.settings import check_settings, setting
 from motion_nodes.typing import Array

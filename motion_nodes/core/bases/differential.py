@@ -16,8 +16,8 @@ from motion_nodes.core.bases.base import (
     check_finite,
     check_wheel_count,
 )
-from motion_nodes.core.robot.base_description import WHEEL_RADIUS, WHEEL_SEPARATION
 from motion_nodes.core.robot.bounds import repeated
+from motion_nodes.core.robot.robot_yaml import WHEEL_RADIUS, WHEEL_SEPARATION
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.settings import check_settings, setting
 from motion_nodes.typing import Array

@@ -24,10 +24,10 @@ from motion_nodes.core.bases.holonomic import (
     axis_yaw_of,
     holonomic_base,
 )
-from motion_nodes.core.robot.base_description import AckermannSpec, DifferentialSpec, HolonomicSpec
 from motion_nodes.core.robot.poses import inverse
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.robot_builder import wheel_place
+from motion_nodes.core.robot.robot_yaml import AckermannSpec, DifferentialSpec, HolonomicSpec
 from motion_nodes.errors import InvalidConfig, UnknownJoint
 from motion_nodes.typing import Array
 

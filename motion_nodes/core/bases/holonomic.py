@@ -23,8 +23,8 @@ from motion_nodes.core.bases.base import (
     check_wheel_count,
 )
 from motion_nodes.core.bases.twist_limiter import CommandShape
-from motion_nodes.core.robot.base_description import ROLLER_ANGLE, ROLLER_WHEEL_RADIUS
 from motion_nodes.core.robot.poses import from_xyz_quat, rotation_about
+from motion_nodes.core.robot.robot_yaml import ROLLER_ANGLE, ROLLER_WHEEL_RADIUS
 from motion_nodes.errors import InvalidCommand, InvalidConfig, did_you_mean
 from motion_nodes.settings import check_settings, setting
 from motion_nodes.tolerances import EQUAL_POINTS

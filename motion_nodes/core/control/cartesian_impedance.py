@@ -43,8 +43,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.core.control.impedance_settings import ImpedanceSettings
-from motion_nodes.core.control.pose_targets import PoseFilter, PoseTrajectory
+from motion_nodes.core.control.pose_targets import ImpedanceSettings, PoseFilter, PoseTrajectory
 from motion_nodes.core.robot.inverse_dynamics import PayloadDynamics
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.poses import rate_of_rotation_vector, rotation_vector

@@ -18,9 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.core.control.active_commands import (
+    RESYNC_TOLERANCE,
     ActiveTrajectories,
     Claim,
     JointOwners,
+    Resync,
     Stop,
     TrajectoryRun,
 )
@@ -33,7 +35,6 @@ from motion_nodes.core.control.joint_command import (
 )
 from motion_nodes.core.control.joint_controller import ArticulationController
 from motion_nodes.core.control.joint_guard import Blocked, JointGuard
-from motion_nodes.core.control.resync import RESYNC_TOLERANCE, Resync
 from motion_nodes.core.control.stream_cycle import AWAY, BLOCKED, OTHER_KIND, StreamCycle
 from motion_nodes.core.control.trajectory_follower import FollowGoal, FollowStatus
 from motion_nodes.core.robot.limits import joint_indices

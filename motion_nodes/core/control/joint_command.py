@@ -7,14 +7,19 @@ a pause preempt nothing: joints of a newer command stay with it until the stream
 again. A sender that comes to rest, or ignores its preemption, thus never regains joints.
 
 Control modes of joints, and the references of their drives.
+
+Inputs of an articulation controller in a dataflow graph: each keeps its value until it is set
+again; executing the graph evaluates the command. Source: inputs of Isaac Sim's OmniGraph node
+"Articulation Controller", except that a selection of joint index 0 alone selects that joint.
 """
 
 from __future__ import annotations
 
 import enum
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,13 +30,12 @@ from motion_nodes.core.robot.bounds import (
     NAMES,
     VELOCITY,
     check_count,
-    check_numbers,
     repeated,
 )
 from motion_nodes.core.robot.limits import JointLimits, beyond
 from motion_nodes.core.robot.robot_yaml import DRIVE_MODES
 from motion_nodes.core.robot.tree import frozen
-from motion_nodes.errors import InvalidCommand, UnknownJoint
+from motion_nodes.errors import InvalidCommand, UnknownJoint, did_you_mean
 from motion_nodes.tolerances import LIMIT_ROUNDING
 from motion_nodes.typing import Array
 
@@ -222,11 +226,11 @@ def check_command(command: JointCommand, limits: JointLimits) -> CheckedCommand:
             )
     if positions is not none:
         positions = _within_limits(positions, limits)
-        check_numbers(positions, JOINT_POSITION, "position", names)
+        JOINT_POSITION.check(positions, "position", names)
     if velocities is not none:
-        check_numbers(velocities, VELOCITY, "velocity", names)
+        VELOCITY.check(velocities, "velocity", names)
     if efforts is not none:
-        check_numbers(efforts, EFFORT, "effort", names)
+        EFFORT.check(efforts, "effort", names)
     return CheckedCommand(positions, velocities, efforts)
 
 
@@ -402,3 +406,70 @@ def _gap(sender: _Sender, topic: str, name: str, number: int | None) -> int:
         return 0
     gap = number - sender.number
     return gap if gap > 0 else another
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphInputs:
+    """Values of the inputs; empty: not set."""
+
+    robot_path: str = ""
+    """Robot, by its namespace; takes precedence over ``target_prim``."""
+    target_prim: str = ""
+    """Robot, by its namespace."""
+    joint_names: tuple[str, ...] = ()
+    """Joints by name; takes precedence over ``joint_indices``. If both are empty: all joints, in
+    order."""
+    joint_indices: tuple[int, ...] = ()
+    """Joints by index in the robot's order."""
+    position_command: tuple[float, ...] = ()
+    """Position per selected joint, NaN for none [rad or m]."""
+    velocity_command: tuple[float, ...] = ()
+    """Velocity per selected joint, NaN for none [rad/s or m/s]."""
+    effort_command: tuple[float, ...] = ()
+    """Effort per selected joint, NaN for none [N m or N]."""
+
+    def target(self, robots: Mapping[str, T]) -> T:
+        """Return the robot of the inputs; without a namespace, the only robot.
+
+        Raises:
+            InvalidCommand: unknown namespace; or no namespace, and several robots.
+        """
+        named = self.robot_path or self.target_prim
+        if not named and len(robots) == 1:
+            return next(iter(robots.values()))
+        known = {name.strip("/"): robot for name, robot in robots.items()}
+        if named.strip("/") in known and named:
+            return known[named.strip("/")]
+        shown = [f"/{name}" for name in known]
+        if not named:
+            raise InvalidCommand(
+                f"give robot_path or target_prim; the robots are: {', '.join(shown)}"
+            )
+        which = "robot_path" if self.robot_path else "target_prim"
+        raise InvalidCommand(f"{which} '{named}' is not a known robot.{did_you_mean(named, shown)}")
+
+    def command(self, limits: JointLimits) -> CheckedCommand | None:
+        """Return the command to all joints of a robot, or None if there is none.
+
+        Args:
+            limits: limits of the robot's joints, which also define their names.
+
+        Raises:
+            InvalidCommand: an input is invalid.
+            UnknownJoint: unknown joint.
+        """
+        checked = check_command(
+            JointCommand(
+                names=self.joint_names or None,
+                indices=self.joint_indices or None,
+                positions=self.position_command or None,
+                velocities=self.velocity_command or None,
+                efforts=self.effort_command or None,
+            ),
+            limits,
+        )
+        channels = (checked.positions, checked.velocities, checked.efforts)
+        return None if np.isnan(channels).all() else checked

@@ -22,8 +22,7 @@ from motion_nodes.core.control.joint_command import (
     no_values,
 )
 from motion_nodes.core.robot.bounds import JOINT_POSITION
-from motion_nodes.core.robot.joint_turns import nearest_turn
-from motion_nodes.core.robot.limits import JointLimits
+from motion_nodes.core.robot.limits import JointLimits, nearest_turn
 from motion_nodes.core.trajectory.joint_trajectory import TrajectorySample
 from motion_nodes.core.trajectory.online_trajectory import OnlineLimiter
 from motion_nodes.errors import InvalidCommand, MotionError, UnknownJoint

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plausibility of measured joint states and of their source.
+"""Plausibility of measured joint states and of their source; several senders of one command.
 
 - :class:`EncoderTurns`: whole turns of continuous joints that a driver reports within one turn.
 - :class:`StatePlausibility`: whether a position is reachable from the last one within the velocity
@@ -7,6 +7,7 @@
 - :class:`FrozenStates`: states that are constant while the references of the joints move, as from
   a driver that repeats its last measurement.
 - :class:`SourceWatch`: several publishers that report (or command) the same joints.
+- :class:`SenderWatch`: several publishers that command one robot alternately.
 
 Implausible positions are ignored; if states are frozen, or have several publishers, the state of
 the robot counts as lost.
@@ -23,14 +24,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.core.robot.bounds import VELOCITY
-from motion_nodes.core.robot.joint_turns import (
+from motion_nodes.core.robot.limits import (
     SPEED_FACTOR,
     TURN,
+    JointLimits,
     JointTurns,
     max_plausible_step,
     no_turns,
 )
-from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.kernels.cycle_code import cycle_function, cycle_part, zeros
 from motion_nodes.tolerances import MEASURED_NOISE
 from motion_nodes.typing import Array, Mask
@@ -420,3 +421,43 @@ class SourceWatch:
         """Return a joint with several publishers; None if there is at most one."""
         full = len(self._changes) == CHANGES
         return self._joint if full and now - self._changes[0] <= SPAN else None
+
+
+class SenderWatch:
+    """Detects several publishers that command one robot alternately.
+
+    Publishers number their messages, so a sequence number that does not increase, or another topic,
+    means another publisher. One such change is a handover, several in a short time a conflict.
+    """
+
+    SPAN = 2.0
+    """[s] Time window in which changes are counted."""
+    CONFLICT = 3
+    """Number of changes in the window that counts as a conflict."""
+
+    def __init__(self) -> None:
+        """Start without a publisher."""
+        self._last: tuple[str, int | None] | None = None
+        self._changes: tuple[tuple[float, str], ...] = ()  # replaced: diagnostics read it
+
+    def received(self, topic: str, number: int | None, now: float) -> None:
+        """Record a received message.
+
+        Args:
+            topic: topic name.
+            number: publication sequence number; None if not supported.
+            now: time [s].
+        """
+        last, self._last = self._last, (topic, number)
+        if last is None:
+            return
+        increased = number is None or last[1] is None or number > last[1]
+        if topic != last[0] or not increased:
+            self._changes = (*self._changes, (now, topic))[-self.CONFLICT :]
+
+    def competing(self, now: float) -> tuple[str, ...]:
+        """Return the topics of conflicting publishers at a time [s]; empty without a conflict."""
+        changes = self._changes
+        if len(changes) < self.CONFLICT or not 0.0 <= now - changes[0][0] <= self.SPAN:
+            return ()
+        return tuple(sorted({topic for _, topic in changes}))

@@ -14,6 +14,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from motion_nodes.core.control.active_commands import (
+    RESYNC_TOLERANCE,
+    Resync,
+    ResyncState,
+    count_away,
+)
 from motion_nodes.core.control.joint_command import JointReference
 from motion_nodes.core.control.joint_controller import ArticulationController, TargetState
 from motion_nodes.core.control.joint_guard import (
@@ -22,8 +28,7 @@ from motion_nodes.core.control.joint_guard import (
     blocked_joint,
     note_reference,
 )
-from motion_nodes.core.control.resync import RESYNC_TOLERANCE, Resync, ResyncState, count_away
-from motion_nodes.core.robot.joint_turns import nearest_turn
+from motion_nodes.core.robot.limits import nearest_turn
 from motion_nodes.core.trajectory.online_trajectory import LimiterState, begin_step, end_step
 from motion_nodes.kernels.cycle_code import cycle_function
 from motion_nodes.typing import Array, Mask

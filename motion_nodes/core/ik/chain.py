@@ -11,9 +11,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.core.robot.joint_turns import JointTurns
 from motion_nodes.core.robot.kinematics import Kinematics, check_joints
-from motion_nodes.core.robot.limits import JointLimits
+from motion_nodes.core.robot.limits import JointLimits, JointTurns
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.tree import KinematicTree, frozen
 from motion_nodes.errors import InvalidConfig, InvalidDescription, UnknownFrame, UnknownJoint

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.core.robot.joint_turns import JointTurns
+from motion_nodes.core.robot.limits import JointTurns
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.typing import Array
 

@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from motion_nodes.core.robot.bounds import JOINT_STATE, check_numbers
+from motion_nodes.core.robot.bounds import JOINT_STATE
 from motion_nodes.core.robot.poses import rotation_vector
 from motion_nodes.core.robot.result_files import save_result
 from motion_nodes.errors import InvalidCommand, InvalidConfig
@@ -462,7 +462,7 @@ def as_configurations(value: ArrayLike, joints: Sequence[str], what: str) -> Arr
             raise InvalidCommand(
                 f"{what} holds numbers that are not finite: {Q.tolist()} ({names}).", field=what
             )
-        check_numbers(Q, JOINT_STATE, what, joints)
+        JOINT_STATE.check(Q, what, joints)
     return Q
 
 

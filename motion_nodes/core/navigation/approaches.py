@@ -10,9 +10,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from motion_nodes.core.navigation.base_motion import BaseMotion
+from motion_nodes.core.navigation.base_motion import BaseKind, BaseMotion
 from motion_nodes.core.navigation.follow_path import FollowConfig, FollowPath
-from motion_nodes.core.navigation.motion_limits import BaseKind
 from motion_nodes.core.navigation.planar_geometry import PlanarPath, Pose2
 from motion_nodes.core.navigation.pose_curves import PathEnd, dubins_path, plan_quintic
 from motion_nodes.core.navigation.pose_motions import GoToPose, TurnThenDrive, TurnThenDriveConfig

@@ -8,12 +8,14 @@ from enum import Enum
 
 from motion_nodes.core.bases.base import Twist2
 from motion_nodes.core.navigation.base_motion import (
+    BaseKind,
     BaseMotion,
+    MotionLimits,
     MotionOutcome,
     ProgressCheck,
     StoppedCheck,
+    TwistRamp,
 )
-from motion_nodes.core.navigation.motion_limits import BaseKind, MotionLimits, TwistRamp
 from motion_nodes.core.navigation.obstacle_avoidance import (
     MOST_DETOURS,
     ObstacleAvoidance,

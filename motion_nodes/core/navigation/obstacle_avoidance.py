@@ -14,11 +14,16 @@ import numpy as np
 
 from motion_nodes.core.bases.base import Twist2
 from motion_nodes.core.bases.odometry import wrap_angle
-from motion_nodes.core.navigation.base_motion import BaseMotion
-from motion_nodes.core.navigation.detour_search import DetourConfig, NoDetour
-from motion_nodes.core.navigation.detours import DetourMotion, DetourPlanner, Submit, at_once
+from motion_nodes.core.navigation.base_motion import BaseKind, BaseMotion, MotionLimits
+from motion_nodes.core.navigation.detours import (
+    DetourConfig,
+    DetourMotion,
+    DetourPlanner,
+    NoDetour,
+    Submit,
+    at_once,
+)
 from motion_nodes.core.navigation.footprint import Footprint, contact_times, out_of_base
-from motion_nodes.core.navigation.motion_limits import BaseKind, MotionLimits
 from motion_nodes.core.navigation.planar_geometry import Pose2
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.settings import check_settings, setting

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.core.bases.odometry import wrap_angle
+from motion_nodes.core.navigation.base_motion import BaseKind
 from motion_nodes.core.navigation.footprint import Footprint
-from motion_nodes.core.navigation.motion_limits import BaseKind
 from motion_nodes.core.navigation.planar_geometry import Pose2
 from motion_nodes.core.navigation.pose_curves import dubins_path
 from motion_nodes.tolerances import EQUAL_POINTS
@@ -288,10 +288,10 @@ class PoseLattice:
 
         Returns:
             Costs [m] of all nodes, the nodes before them, -1 for starts, and the motions from
-            there; see :func:`motion_nodes.kernels.search.pose_lattice.shortest_poses`.
+            there; see :func:`motion_nodes.kernels.search.a_star.shortest_poses`.
         """
         # Imported on demand: Numba takes a quarter of a second to import.
-        from motion_nodes.kernels.search.pose_lattice import Primitives, shortest_poses
+        from motion_nodes.kernels.search.a_star import Primitives, shortest_poses
 
         p = self.primitives
         table = Primitives(p.first, p.ends, p.costs, p.begins, p.swept)
@@ -324,7 +324,7 @@ class PoseLattice:
         """Return a lower bound of the cost from each cell to a goal [cells], shape (nx, ny)."""
         from scipy.ndimage import distance_transform_edt
 
-        from motion_nodes.kernels.search.pose_lattice import cell_distances
+        from motion_nodes.kernels.search.a_star import cell_distances
 
         cells = np.unique(goals % math.prod(self.shape))
         others = np.ones(self.shape, np.bool_)

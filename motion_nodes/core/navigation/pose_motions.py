@@ -24,17 +24,15 @@ from motion_nodes.core.navigation.base_motion import (
     GAIN,
     TURN_ABOVE,
     TURNED,
+    BaseKind,
     GoalTolerance,
+    MotionLimits,
     MotionOutcome,
+    approach,
+    approach_speed,
     straight_route,
 )
 from motion_nodes.core.navigation.footprint import Footprint, convex_hull, into_base
-from motion_nodes.core.navigation.motion_limits import (
-    BaseKind,
-    MotionLimits,
-    approach,
-    approach_speed,
-)
 from motion_nodes.core.navigation.planar_geometry import Pose2
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.settings import check_settings, setting

@@ -11,16 +11,26 @@ asymptotically optimal (``kernels/search/rrt_bounded.py``).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from motion_nodes.core.planning.joint_space import TURN, JointSpace
-from motion_nodes.core.planning.planning_problem import PlanRequest, PlanResult, PlanStatus
-from motion_nodes.core.planning.rrt_connect import RrtConnect, TwoTrees, deadline, longest_edge
-from motion_nodes.core.planning.search_settings import AnytimeSettings, ShorteningSettings
-from motion_nodes.core.planning.shortcut import shorten_rows
-from motion_nodes.core.planning.tree_search import SearchTree, find_ends, space_of
+from motion_nodes.core.planning.planning_problem import (
+    JointSpace,
+    PlanRequest,
+    PlanResult,
+    PlanStatus,
+)
+from motion_nodes.core.planning.rrt_connect import (
+    RrtConnect,
+    RrtConnectSettings,
+    TwoTrees,
+    deadline,
+    longest_edge,
+)
+from motion_nodes.core.planning.shortcut import ShorteningSettings, shorten_rows
+from motion_nodes.core.planning.tree_search import SearchTree, check_number, find_ends, space_of
+from motion_nodes.core.robot.limits import TURN
 from motion_nodes.kernels.bridges import Checker
 from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.kernels.search import rrt_bounded, rrt_trees
@@ -51,6 +61,28 @@ _PROMISING = 1.1
 """New paths longer than this multiple of the best cost are dropped."""
 _WORTH = 1e-4
 """Min relative improvement of the cost."""
+
+
+@dataclass(frozen=True)
+class AnytimeSettings:
+    """Settings of anytime optimization."""
+
+    optimization_time: float = 0.1
+    """Duration after which the best path is returned, at most the request's timeout [s]."""
+    least_gain: float = 0.002
+    """Min relative improvement over the best path."""
+    search: RrtConnectSettings = field(default_factory=RrtConnectSettings)
+    """Search for the first path; metric (default: 1 for each joint, because lengths in it are
+    minimized), step size and iterations apply to all searches."""
+    shortening: ShorteningSettings = field(
+        default_factory=lambda: ShorteningSettings(rounds=8, jumps=10, corner_tries=3)
+    )
+    """Shortening of each path found."""
+
+    def __post_init__(self) -> None:
+        """Validate the numbers."""
+        check_number("optimization_time", self.optimization_time, 0.0)
+        check_number("least_gain", self.least_gain, 0.0, 1.0)
 
 
 @dataclass

@@ -19,26 +19,29 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from motion_nodes.core.ik.problem import IkRequest, IkSettings, IkTolerance, pose_error, rigid_pose
-from motion_nodes.core.planning.joint_space import JointSpace
 from motion_nodes.core.planning.path_tools import interpolate_poses
 from motion_nodes.core.planning.path_verification import sweep_path
-from motion_nodes.core.planning.planning_problem import PlanStatus
+from motion_nodes.core.planning.planning_problem import (
+    START_TOLERANCE,
+    JointSpace,
+    PlanStatus,
+    check_start,
+    in_words,
+)
 from motion_nodes.core.planning.pose_solvers import pose_solver
-from motion_nodes.core.planning.start_state import START_TOLERANCE, check_start, in_words
 from motion_nodes.core.robot.inverse_dynamics import Payload, too_heavy
 from motion_nodes.core.robot.kinematics import GroupKinematics
 from motion_nodes.core.robot.poses import inverse
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.trajectory.joint_path import CornerBlending
 from motion_nodes.core.trajectory.joint_trajectory import Infeasible
-from motion_nodes.core.trajectory.path_efforts import EFFORT_SHARE, effort_limits
 from motion_nodes.core.trajectory.time_parameterization import (
     PointSpeeds,
     retime,
     scaled_limits,
     time_optimal,
 )
-from motion_nodes.core.trajectory.timed_path import TimedPath
+from motion_nodes.core.trajectory.timed_path import EFFORT_SHARE, TimedPath, effort_limits
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.typing import Array
 

@@ -16,20 +16,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from motion_nodes.core.planning.cartesian import checker_kinematics, tool_speeds
-from motion_nodes.core.planning.constrained.constrained_plan import constraint_fault
-from motion_nodes.core.planning.constrained.constraint_set import ConstraintSet
+from motion_nodes.core.planning.constrained_plan import constraint_fault
+from motion_nodes.core.planning.constraint_set import ConstraintSet
 from motion_nodes.core.planning.path_verification import PathVerifier
-from motion_nodes.core.planning.pipeline import PLAN_ADAPTERS, Pipeline, searched
-from motion_nodes.core.planning.plan_adapters import joined
-from motion_nodes.core.planning.plan_run import PlanAttempt, PlanOptions, PlanRun
+from motion_nodes.core.planning.pipeline import PLAN_ADAPTERS, Pipeline, answer, joined, searched
+from motion_nodes.core.planning.plan_run import ExcessEnds, PlanAttempt, PlanOptions, PlanRun
 from motion_nodes.core.planning.planning_problem import (
     MotionPlan,
     PlanRequest,
     PlanResult,
     PlanStatus,
+    check_start,
 )
-from motion_nodes.core.planning.sphere_excess import ExcessEnds
-from motion_nodes.core.planning.start_state import check_start
 from motion_nodes.core.planning.tool_motions import (
     ArcPoint,
     MotionRejected,
@@ -40,9 +38,8 @@ from motion_nodes.core.robot.inverse_dynamics import Payload
 from motion_nodes.core.robot.kinematics import GroupKinematics
 from motion_nodes.core.trajectory.joint_path import JointPath, chained
 from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory, polynomial_between
-from motion_nodes.core.trajectory.path_efforts import EFFORT_SHARE, effort_limits
 from motion_nodes.core.trajectory.time_parameterization import scaled_limits, time_optimal
-from motion_nodes.core.trajectory.timed_path import TimedPath
+from motion_nodes.core.trajectory.timed_path import EFFORT_SHARE, TimedPath, effort_limits
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.typing import Array
 
@@ -186,8 +183,8 @@ def plan_sequence(
         found = searched(run, Pipeline(sequence.search, (sequence.drive,), strategies=()))
     except MotionRejected as rejected:
         name = items[0].kind.value
-        return run.answer(None, PlanResult(rejected.status, None, str(rejected), name))
-    plan = run.answer(found, found.result)
+        return answer(run, PlanResult(rejected.status, None, str(rejected), name))
+    plan = answer(run, found.result, found)
     for finish in PLAN_ADAPTERS:
         plan = finish(run, plan)
     return plan

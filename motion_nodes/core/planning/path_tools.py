@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from motion_nodes.core.planning.joint_space import JointSpace
+from motion_nodes.core.planning.planning_problem import JointSpace
 from motion_nodes.core.robot.bounds import POINTS
 from motion_nodes.core.robot.poses import rotation_about, rotation_vector
 from motion_nodes.errors import InvalidCommand

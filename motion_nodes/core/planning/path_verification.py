@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.core.planning.start_state import in_words
+from motion_nodes.core.planning.planning_problem import in_words
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.scene.scene import Scene
 from motion_nodes.errors import InvalidCommand

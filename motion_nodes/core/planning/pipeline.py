@@ -4,6 +4,10 @@
 Requests pass :data:`REQUEST_ADAPTERS`; then one loop tries the strategies of a :class:`Pipeline`
 until verification accepts a motion; the plan passes :data:`PLAN_ADAPTERS`. All share a
 :class:`~motion_nodes.core.planning.plan_run.PlanRun` and its clock.
+
+Adapters: poses of arms with fewer than six joints, relaxed as far as such an arm reaches them;
+drive efforts with a payload at the start, at the goals and along a motion; recovery from a start in
+shallow collision or slightly outside limits, slow and from rest to rest.
 """
 
 from __future__ import annotations
@@ -15,43 +19,44 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from motion_nodes.core.ik.problem import IkRequest, IkSettings, IkTolerance, as_pose
+from motion_nodes.core.ik.request_validation import FULL, relaxed_tolerances, what_is_free
 from motion_nodes.core.planning.path_verification import FINER
-from motion_nodes.core.planning.plan_adapters import (
-    after_recovery,
-    payload_along,
-    payload_at_ends,
-    reachable_goals,
-    recoverable,
-    recovered_start,
+from motion_nodes.core.planning.plan_run import (
+    PlanAttempt,
+    PlanOptions,
+    PlanRun,
+    searchable,
+    with_joint_goals,
 )
-from motion_nodes.core.planning.plan_run import PlanAttempt, PlanOptions, PlanRun
 from motion_nodes.core.planning.planners import find_planner, make_planner
 from motion_nodes.core.planning.planning_problem import (
     JointGoal,
+    JointSpace,
     MotionPlan,
     PlanRequest,
     PlanResult,
     PlanStage,
     PlanStatus,
+    PoseGoal,
+    configuration,
 )
-from motion_nodes.core.planning.recovery import RecoverySettings
+from motion_nodes.core.planning.pose_solvers import ATTEMPTS, moving_joints, pose_chain, pose_solver
+from motion_nodes.core.planning.recovery import Recovery, RecoverySettings, check_recovery, recover
 from motion_nodes.core.planning.shortcut import shorten_path, shorten_with_clearance
-from motion_nodes.core.planning.sphere_excess import searchable, with_joint_goals
+from motion_nodes.core.robot.inverse_dynamics import too_heavy
+from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.trajectory.joint_path import CornerBlending
 from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory
-from motion_nodes.core.trajectory.path_efforts import PathEfforts, effort_limits
 from motion_nodes.core.trajectory.time_parameterization import retime, scaled_limits, time_optimal
+from motion_nodes.core.trajectory.timed_path import PathEfforts, effort_limits
 from motion_nodes.typing import Array
 
 __all__ = ["MotionPlan", "PlanOptions", "PlanStage", "plan"]
 
 
-def plan(
-    request: PlanRequest,
-    options: PlanOptions | None = None,
-    recovery: RecoverySettings | None = None,
-) -> MotionPlan:
+def plan(request: PlanRequest, options: PlanOptions | None = None) -> MotionPlan:
     """Plan a motion.
 
     Planners search with spheres. A motion rejected by the verification, because the exact geometry
@@ -61,37 +66,308 @@ def plan(
     Args:
         request: what to plan.
         options: how; None: the defaults.
-        recovery: settings of the slow motion out of an invalid start, which then precedes the plan;
-            None: an invalid start is rejected.
 
     Raises:
         InvalidCommand, InvalidConfig, UnknownFrame: the request is not well formed: wrong lengths,
             values that are not finite, an unknown link; limits that permit no motion.
     """
-    run = PlanRun(request, options or _DEFAULTS, recovery)
+    run = PlanRun(request, options or PlanOptions())
     for adapt in REQUEST_ADAPTERS:
         rejected = adapt(run)
         if rejected is not None:
-            return run.answer(None, rejected)
+            return answer(run, rejected)
     pipeline = DEFAULT
     if request.constraints:
         # Imported on use: most processes never plan with constraints.
-        from motion_nodes.core.planning.constrained.constrained_plan import CONSTRAINED
+        from motion_nodes.core.planning.constrained_plan import CONSTRAINED
 
         pipeline = CONSTRAINED
     found = searched(run, pipeline)
     if found.refused:
         reason = f"verification rejected the path: {found.refused}"
         invalid = replace(found.result, status=PlanStatus.INVALID_PATH, path=None, reason=reason)
-        answer = run.answer(None, invalid)
+        made = answer(run, invalid)
     else:
-        answer = run.answer(found, found.result)
+        made = answer(run, found.result, found)
     for finish in PLAN_ADAPTERS:
-        answer = finish(run, answer)
-    return answer
+        made = finish(run, made)
+    return made
 
 
-_DEFAULTS = PlanOptions()
+def answer(run: PlanRun, result: PlanResult, found: PlanAttempt | None = None) -> MotionPlan:
+    """Return the plan of a run, with the motion of an attempt."""
+    motion, points = (None, None) if found is None else (found.motion, found.points)
+    spent = run.spent
+    return MotionPlan(
+        replace(result, time=spent), points, motion, tuple(run.stages), tuple(run.notes),
+        spent, run.tree,
+    )  # fmt: skip
+
+
+def searched(run: PlanRun, pipeline: Pipeline) -> PlanAttempt:
+    """Return the result of one strategy after the other, until a motion is valid."""
+    found = _attempt(run, pipeline, run.request, 1)
+    for strategy in pipeline.strategies:
+        if run.request.cancelled():
+            break
+        if not strategy.worth(run, found):
+            continue
+        if strategy.change is not None and not strategy.change(run, found):
+            continue
+        if found.refused:
+            run.notes.append(f"searched again with {strategy.words}: {found.refused}")
+        other = _attempt(run, pipeline, strategy.request(run), strategy.finer)
+        if other.result.path is None and strategy.margin:
+            break  # no path exists with larger spheres
+        found = other
+    return found
+
+
+def _attempt(run: PlanRun, pipeline: Pipeline, request: PlanRequest, finer: int) -> PlanAttempt:
+    """Return the result of one search and of the adapters of its path."""
+    first = finer == 1
+    found = pipeline.search(run, request, first)
+    found.corner_step /= finer
+    if found.result.path is None:
+        return found
+    if first:
+        run.note(found.ends.note)
+    for adapt in pipeline.adapters:
+        adapt(run, found)
+    return found
+
+
+# ---- adapters of requests and plans
+
+RECOVERABLE = (PlanStatus.START_IN_COLLISION, PlanStatus.START_OUTSIDE_LIMITS)
+"""Start states that can be recovered."""
+MIN_SEARCH = 0.25
+"""Time for the recovery search even if planning has used all of the request's time [s]."""
+_TIMEOUT = 0.2
+"""Timeout of the check whether a pose is reached [s]."""
+
+
+def recoverable(run: PlanRun, last: PlanAttempt) -> bool:
+    """Return whether the start of a request is invalid, and a recovery from it is wanted."""
+    settings, status = run.options.recovery, last.result.status
+    return settings is not None and run.recovered is None and status in RECOVERABLE
+
+
+def recovered_start(run: PlanRun, last: PlanAttempt) -> bool:
+    """Let a request begin where the recovery from its invalid start ends.
+
+    Returns:
+        Whether it can be recovered; else the result of the attempt has the reason.
+    """
+    request, settings = run.request, run.options.recovery
+    assert settings is not None
+    limited = replace(settings, timeout=min(settings.timeout, max(run.left, MIN_SEARCH)))
+    out = recover(
+        request.checker,
+        request.start,
+        limited,
+        random_seed=request.random_seed,
+        cancelled=request.cancelled,
+    )
+    run.stages[:] = [PlanStage("recover", out.time, out.reason or f"{len(out.path)} waypoints")]
+    refused = out.reason
+    if out.success:
+        slow = recovery_trajectory(request.checker, out, settings, run.options)
+        refused = check_recovery(request.checker, slow.positions)
+    if not out.success or refused:
+        reason = f"{last.result.reason}; no recovery: {refused}"
+        last.result = replace(last.result, reason=reason)
+        return False
+    run.recovered = out, slow
+    run.request = replace(request, start=out.path[-1])
+    run.note(f"recovery: the start is invalid ({out.note}); slow motion to a valid state")
+    return True
+
+
+def after_recovery(run: PlanRun, plan: MotionPlan) -> MotionPlan:
+    """Return a plan that begins with the recovery of its start, if that was necessary."""
+    if run.recovered is None:
+        return plan
+    out, slow = run.recovered
+    result, trajectory = plan.result, plan.trajectory
+    if result.path is None:
+        reason = f"the start can be recovered ({out.note}), but from there: {result.reason}"
+        result = replace(result, reason=reason)
+    else:
+        checker = run.request.checker
+        path = np.concatenate([out.path[:-1], result.path])
+        space = JointSpace.of_robot(checker.robot, checker.joint_names)
+        result = replace(result, path=path, cost=space.length(path))
+    if trajectory is not None:
+        trajectory = joined(slow, trajectory, run.options.time_step)
+    return replace(plan, result=result, trajectory=trajectory, recovery=slow)
+
+
+def recovery_trajectory(
+    checker: CollisionChecker,
+    out: Recovery,
+    settings: RecoverySettings,
+    options: PlanOptions | None = None,
+) -> JointTrajectory:
+    """Return the slow motion along a recovery, from rest to rest; it stops at corners.
+
+    Args:
+        checker: robot and joints.
+        out: a successful recovery.
+        settings: velocity and acceleration scaling.
+        options: lower scaling factors here take precedence.
+
+    Raises:
+        InvalidConfig: limits that permit no motion.
+    """
+    options = options or PlanOptions()
+    motion = retime(
+        out.path,
+        _widened(checker.limits, out.path),
+        velocity_scaling=min(settings.velocity_scaling, options.velocity_scaling or 1.0),
+        acceleration_scaling=min(
+            settings.acceleration_scaling, options.acceleration_scaling or 1.0
+        ),
+        blending=CornerBlending(0.0),
+    )
+    return motion.points(options.time_step)
+
+
+def joined(first: JointTrajectory, then: JointTrajectory, pause: float) -> JointTrajectory:
+    """Return two trajectories, from rest to rest each, as one.
+
+    Args:
+        first: with velocities and accelerations.
+        then: begins where the first ends. A single point of either adds nothing.
+        pause: between them [s]; above 0, because each has its own acceleration there.
+    """
+    if min(len(first.times), len(then.times)) < 2:
+        return first if len(then.times) < 2 else then
+    assert first.velocities is not None
+    assert first.accelerations is not None
+    assert then.velocities is not None
+    assert then.accelerations is not None
+    return JointTrajectory(
+        first.joint_names,
+        np.concatenate([first.times, then.times + first.times[-1] + pause]),
+        np.concatenate([first.positions, then.positions]),
+        np.concatenate([first.velocities, then.velocities]),
+        np.concatenate([first.accelerations, then.accelerations]),
+    )
+
+
+def _widened(limits: JointLimits, path: Array) -> JointLimits:
+    """Return limits that contain a path which begins outside them."""
+    return replace(
+        limits,
+        lower=np.minimum(limits.lower, path.min(axis=0)),
+        upper=np.maximum(limits.upper, path.max(axis=0)),
+    )
+
+
+def reachable_goals(run: PlanRun) -> None:
+    """Relax the goals of a request as far as an arm with fewer than six joints reaches them."""
+    run.request, note = reachable_form(run.request)
+    run.note(note)
+
+
+def reachable_form(request: PlanRequest) -> tuple[PlanRequest, str]:
+    """Return a request with poses reachable by fewer than six joints, and a note.
+
+    Orientations that it does not reach are relaxed, see
+    :mod:`motion_nodes.core.ik.request_validation`;
+    collisions are not considered.
+
+    Args:
+        request: the request.
+
+    Returns:
+        The request itself and no note if a goal is reached, or none with any tolerance.
+
+    Raises:
+        UnknownFrame, InvalidConfig: as :func:`pose_solver`.
+    """
+    checker = request.checker
+    levels = [
+        (goal, chain, (goal.tolerance, *relaxed_tolerances(chain, goal.tolerance)))
+        for goal in request.goals
+        if isinstance(goal, PoseGoal) and goal.X_LT is None
+        if len(moving_joints(checker, goal.link)) < FULL
+        for chain in (pose_chain(checker, goal.link),)
+    ]
+    start = configuration(checker, request.start, "the start")
+    if not np.isfinite(start).all():
+        return request, ""
+    for k in range(max((len(tolerances) for *_, tolerances in levels), default=0)):
+        for goal, chain, tolerances in levels:
+            if k >= len(tolerances) or not _is_solved(checker, goal, tolerances[k], start):
+                continue
+            if k == 0:
+                return request, ""
+            weaker = replace(goal, tolerance=tolerances[k])
+            goals = tuple(weaker if other is goal else other for other in request.goals)
+            return replace(request, goals=goals), what_is_free(chain, tolerances[k])
+    return request, ""
+
+
+def _is_solved(
+    checker: CollisionChecker, goal: PoseGoal, tolerance: IkTolerance, start: Array
+) -> bool:
+    """Return whether inverse kinematics reach a goal with a tolerance."""
+    solver, columns = pose_solver(checker, goal.link)
+    settings = IkSettings(tolerance=tolerance, attempts=ATTEMPTS, timeout=_TIMEOUT)
+    X_BT = as_pose(goal.X_BT, f"the goal of {goal.link}")
+    return solver.solve(IkRequest(X_BT, seed=start[columns], settings=settings)).success
+
+
+def payload_at_ends(run: PlanRun) -> PlanResult | None:
+    """Return the rejection of a request if the payload overloads its start or only joint goal.
+
+    Raises:
+        UnknownFrame: the payload is at a link that the robot does not have.
+    """
+    request, options = run.request, run.options
+    efforts = _efforts(request, options)
+    if efforts is None or options.payload is None:
+        return None
+    ends = [("the start", request.start)]
+    if len(request.goals) == 1 and isinstance(request.goals[0], JointGoal):
+        goal = request.goals[0]
+        if goal.exact:
+            ends.append(("the goal", goal.q))
+    for what, given in ends:
+        q = configuration(request.checker, given, what)
+        words = efforts.overload(q)[1] if np.isfinite(q).all() else ""
+        if words:
+            start = what == "the start"
+            status = PlanStatus.INVALID_PATH if start else PlanStatus.GOAL_OUTSIDE_LIMITS
+            return PlanResult(status, None, f"{too_heavy(options.payload)} at {what}: {words}")
+    return None
+
+
+def payload_along(run: PlanRun, plan: MotionPlan) -> MotionPlan:
+    """Return a plan, or its rejection if the payload overloads a drive along it."""
+    options, points = run.options, plan.trajectory
+    efforts = _efforts(run.request, options)
+    if efforts is None or options.payload is None or points is None:
+        return plan
+    k, words = efforts.overload(points.positions)
+    if not words:
+        return plan
+    share = 100.0 * k / max(1, len(points.times) - 1)
+    reason = f"{too_heavy(options.payload)} after {share:.0f} % of the motion: {words}"
+    result = replace(plan.result, status=PlanStatus.INVALID_PATH, path=None, reason=reason)
+    return replace(plan, result=result, trajectory=None, motion=None)
+
+
+def _efforts(request: PlanRequest, options: PlanOptions) -> PathEfforts | None:
+    checker, share = request.checker, options.effort_share
+    if options.payload is None or share == 0.0:
+        return None
+    robot, joints = checker.robot, checker.joint_names
+    return PathEfforts(robot, joints, checker.positions, share, options.payload)
+
+
 REQUEST_ADAPTERS: tuple[Callable[[PlanRun], PlanResult | None], ...] = (
     payload_at_ends,
     reachable_goals,
@@ -103,6 +379,9 @@ PLAN_ADAPTERS: tuple[Callable[[PlanRun, MotionPlan], MotionPlan], ...] = (
     after_recovery,
 )
 """In this order; each returns the plan, changed or rejected."""
+
+
+# ---- strategies
 
 
 class Strategy(NamedTuple):
@@ -162,39 +441,6 @@ class Pipeline(NamedTuple):
     """Called in this order on each path that is found."""
     strategies: tuple[Strategy, ...] = STRATEGIES
     """Tried in this order; none if the path is given."""
-
-
-def searched(run: PlanRun, pipeline: Pipeline) -> PlanAttempt:
-    """Return the result of one strategy after the other, until a motion is valid."""
-    found = _attempt(run, pipeline, run.request, 1)
-    for strategy in pipeline.strategies:
-        if run.request.cancelled():
-            break
-        if not strategy.worth(run, found):
-            continue
-        if strategy.change is not None and not strategy.change(run, found):
-            continue
-        if found.refused:
-            run.notes.append(f"searched again with {strategy.words}: {found.refused}")
-        other = _attempt(run, pipeline, strategy.request(run), strategy.finer)
-        if other.result.path is None and strategy.margin:
-            break  # no path exists with larger spheres
-        found = other
-    return found
-
-
-def _attempt(run: PlanRun, pipeline: Pipeline, request: PlanRequest, finer: int) -> PlanAttempt:
-    """Return the result of one search and of the adapters of its path."""
-    first = finer == 1
-    found = pipeline.search(run, request, first)
-    found.corner_step /= finer
-    if found.result.path is None:
-        return found
-    if first:
-        run.note(found.ends.note)
-    for adapt in pipeline.adapters:
-        adapt(run, found)
-    return found
 
 
 # ---- the default pipeline

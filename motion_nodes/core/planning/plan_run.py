@@ -1,38 +1,233 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of the planning pipeline, and what its adapters and strategies read and change."""
+"""A request on its way through the pipeline: options, ends of the search, attempts, the only clock.
+
+Spheres extend some millimetres beyond the shapes, so planners cannot start or end everywhere that
+is collision-free for the exact geometry. From such a configuration a short, verified line leads to
+one that they accept.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from motion_nodes.core.planning.joint_space import JointSpace
 from motion_nodes.core.planning.path_verification import PathVerifier
 from motion_nodes.core.planning.planning_problem import (
-    MotionPlan,
+    JointGoal,
+    JointSpace,
     PlanRequest,
     PlanResult,
     PlanStage,
+    check_start,
 )
+from motion_nodes.core.planning.pose_solvers import link_joints
 from motion_nodes.core.planning.recovery import Recovery, RecoverySettings
-from motion_nodes.core.planning.search_settings import ShorteningSettings
-from motion_nodes.core.planning.sphere_excess import ExcessEnds
+from motion_nodes.core.planning.several_poses import pose_sampler
+from motion_nodes.core.planning.shortcut import ShorteningSettings
 from motion_nodes.core.planning.tree_search import SearchTree
 from motion_nodes.core.robot.inverse_dynamics import Payload
+from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.trajectory.joint_path import CornerBlending, FreeCheck
 from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory
-from motion_nodes.core.trajectory.path_efforts import EFFORT_SHARE
-from motion_nodes.core.trajectory.timed_path import TimedPath
+from motion_nodes.core.trajectory.timed_path import EFFORT_SHARE, TimedPath
 from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.settings import check_settings, setting
 from motion_nodes.tolerances import EQUAL_POSITIONS
 from motion_nodes.typing import Array
+
+Projection = Callable[[Array], tuple[Array, NDArray[np.bool_]]]
+
+_REACHES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
+"""Distances at which configurations are sampled, in steps of the checker's default resolution."""
+_DRAWS, _TRIES = 128, 4
+"""Configurations sampled per distance, and verified lines to them."""
+_POSE_DRAWS = 8
+"""Configurations sampled for a pose at which the spheres collide."""
+
+
+@dataclass(frozen=True, eq=False)
+class ExcessEnds:
+    """A request for planners, and the lines that connect it to the original one."""
+
+    request: PlanRequest
+    start: Array | None = None
+    """The original start, if the search begins at another one."""
+    goals: dict[int, Array] | None = None
+    """The original goals, by index, if the search uses others."""
+
+    def joined(self, path: Array, goal_index: int | None) -> Array:
+        """Return a path with the lines at its ends.
+
+        Lines between waypoints are motions as they are: one of more than half a turn of a
+        continuous joint must not become the shorter one, which may be in collision.
+
+        Args:
+            path: of the search, shape (k, n) [rad or m].
+            goal_index: index of the reached goal; None: the only one.
+        """
+        checker = self.request.checker
+        turns = checker.limits.turns
+        goal = (self.goals or {}).get(-1 if goal_index is None else goal_index)
+        if goal is not None:
+            path = np.concatenate((path, turns.nearest(goal, path[-1])[np.newaxis]))
+        if self.start is not None:
+            moved = path + turns.offset(path[0], self.start)
+            path = np.concatenate((self.start[np.newaxis], moved))
+        if turns.any and (goal is not None or self.start is not None):
+            # Spheres may have blocked a shorter way that is free by exact shapes, as its ends are.
+            shorter = turns.unwrapped(path)
+            if not np.array_equal(shorter, path) and PathVerifier(checker).verify(shorter).free:
+                return shorter
+        return path
+
+    @property
+    def note(self) -> str:
+        """Note for the client; empty if the request is unchanged."""
+        names = [name for name, x in (("start", self.start is not None), ("goal", self.goals)) if x]
+        if not names:
+            return ""
+        ends = " and the ".join(names)
+        return f"only collision spheres collide at the {ends}, not the exact shapes"
+
+
+def searchable(request: PlanRequest, project: Projection | None = None) -> ExcessEnds:
+    """Return a request whose start and joint goals are outside of all spheres, if possible.
+
+    Of a joint goal with tolerances the nominal positions count.
+
+    Args:
+        request: the request.
+        project: moves configurations, shape (m, n), onto path constraints, and returns which of
+            them satisfy these, shape (m,); None without path constraints.
+
+    Raises:
+        InvalidCommand: wrong numbers of joint positions.
+    """
+    begin = check_start(request.checker, request.start)
+    start = None
+    if begin.status is None and not request.checker.is_free(begin.q):
+        request = _without_fixed_contacts(request, begin.q)
+    checker = request.checker
+    if begin.status is None and not checker.is_free(begin.q):
+        near = _nearby(checker, begin.q, request.random_seed, project)
+        if near is not None:
+            start, request = begin.q, replace(request, start=near)
+        else:
+            request = _without_self_contacts(request, begin.q)
+    goals, asked = list(request.goals), {}
+    for number, goal in enumerate(goals):
+        if not isinstance(goal, JointGoal):
+            continue
+        room = goal.range_in(checker)
+        q = room.nominal
+        if room.fault or checker.is_free(q) or not checker.exact.is_free(q):
+            continue
+        near = _nearby(checker, q, request.random_seed, project)
+        if near is not None:
+            goals[number], asked[number] = JointGoal(near), q
+        else:
+            request = _without_self_contacts(request, q)
+    changed = replace(request, goals=tuple(goals)) if asked else request
+    return ExcessEnds(changed, start, asked)
+
+
+def with_joint_goals(request: PlanRequest, timeout: float) -> PlanRequest | None:
+    """Return a request with joint goals for its poses, by exact geometry; None if there are none.
+
+    Used for poses at which the spheres are always in collision.
+
+    Args:
+        request: with poses among its goals.
+        timeout: max duration [s].
+
+    Raises:
+        InvalidCommand, InvalidConfig, UnknownFrame: as ``goal_configurations``.
+    """
+    start = check_start(request.checker, request.start)
+    found = []
+    for number, goal in enumerate(request.goals):
+        if not isinstance(goal, JointGoal):
+            rng = np.random.default_rng([request.random_seed, number])
+            sampler = pose_sampler(request.checker, goal, start.q, rng, spheres=False)
+            drawn = (
+                sampler.draw(first=k == 0, timeout=timeout / _POSE_DRAWS)
+                for k in range(_POSE_DRAWS)
+            )
+            found += [JointGoal(q) for q in drawn if q is not None]
+    return replace(request, goals=tuple(found)) if found else None
+
+
+def _without_fixed_contacts(request: PlanRequest, q: Array) -> PlanRequest:
+    """Return a request whose checker ignores contacts of spheres that no motion could end.
+
+    The base of a robot beside a wall is an example. Both bodies are still checked against all
+    others, and the exact geometry of both is collision-free.
+
+    Args:
+        request: the request.
+        q: start, collision-free for the exact geometry, shape (n,).
+    """
+    checker = request.checker
+    # Names of contacts that are not of bodies are those of objects in the world.
+    moving = {
+        body.name
+        for body in checker.bodies
+        if not link_joints(checker.robot, body.link).isdisjoint(checker.joint_names)
+    }
+    contacts = [contact.pair for contact in checker.explain(q) if contact.kind != "limit"]
+    fixed = [pair for pair in contacts if moving.isdisjoint(pair)]
+    return _without_pairs(request, fixed)
+
+
+def _without_self_contacts(request: PlanRequest, q: Array) -> PlanRequest:
+    """Return a request whose checker ignores contacts of links that no small motion ends.
+
+    Links that overlap by their spheres at a tight end must not make it unreachable; the motion is
+    verified by exact geometry with all pairs.
+
+    Args:
+        request: the request.
+        q: start or goal, collision-free for the exact geometry, shape (n,).
+    """
+    return _without_pairs(request, [x.pair for x in request.checker.explain(q) if x.kind == "self"])
+
+
+def _without_pairs(request: PlanRequest, pairs: list[tuple[str, str]]) -> PlanRequest:
+    """Return a request whose checker ignores contacts of some pairs."""
+    if not pairs:
+        return request
+    scene, changed = request.checker.scene, request.checker.snapshot()
+    changed.set_scene(replace(scene, allowed=scene.allowed.with_pairs(pairs)))
+    return replace(request, checker=changed)
+
+
+def _nearby(
+    checker: CollisionChecker, q: Array, seed: int, project: Projection | None
+) -> Array | None:
+    """Return a configuration close to one that the spheres and the line to it permit, or None."""
+    rng, verifier = np.random.default_rng(seed), PathVerifier(checker)
+    for reach in _REACHES:
+        directions = rng.normal(size=(_DRAWS, len(q)))
+        directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+        lengths = reach * rng.uniform(0.2, 1.0, (_DRAWS, 1))
+        drawn = checker.limits.clip(q + lengths * directions * checker.resolution)
+        if project is not None:
+            drawn, permitted = project(drawn)
+            drawn = drawn[permitted]
+            lengths = np.linalg.norm((drawn - q) / checker.resolution, axis=1, keepdims=True)
+        order = np.argsort(lengths[:, 0])
+        free = order[checker.are_free(drawn[order])]
+        for k in free[:_TRIES]:
+            if verifier.verify(np.stack([q, drawn[k]])).free:
+                return np.asarray(drawn[k])
+    return None
 
 
 @dataclass(frozen=True)
@@ -80,6 +275,10 @@ class PlanOptions:
         ge=0.0,
         le=0.1,
     )
+
+    recovery: RecoverySettings | None = None
+    """Settings of the slow motion out of an invalid start, which then precedes the plan; None: an
+    invalid start is rejected."""
 
     def __post_init__(self) -> None:
         """Validate the numbers."""
@@ -139,14 +338,12 @@ class PlanAttempt:
 class PlanRun:
     """One request on its way through the pipeline, with the only clock."""
 
-    def __init__(
-        self, request: PlanRequest, options: PlanOptions, recovery: RecoverySettings | None = None
-    ) -> None:
+    def __init__(self, request: PlanRequest, options: PlanOptions) -> None:
         """Start the clock."""
         self._began = compute_time()
         self.request = request
         """As adapters have changed it."""
-        self.options, self.recovery = options, recovery
+        self.options = options
         self.constraints: Any = None
         """Compiled path constraints; None without any."""
         self.recovered: tuple[Recovery, JointTrajectory] | None = None
@@ -195,12 +392,3 @@ class PlanRun:
             f"collision-free, {looked.configurations} configurations, {share}"
         )
         return looked.reason
-
-    def answer(self, attempt: PlanAttempt | None, result: PlanResult) -> MotionPlan:
-        """Return the plan, with the motion of an attempt."""
-        motion, points = (None, None) if attempt is None else (attempt.motion, attempt.points)
-        spent = self.spent
-        return MotionPlan(
-            replace(result, time=spent), points, motion, tuple(self.stages), tuple(self.notes),
-            spent, self.tree,
-        )  # fmt: skip

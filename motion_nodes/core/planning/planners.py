@@ -18,16 +18,20 @@ from typing import Any
 
 import numpy as np
 
-from motion_nodes.core.planning.anytime_planner import AnytimeRrtConnect
-from motion_nodes.core.planning.constrained.constrained_search import (
+from motion_nodes.core.planning.anytime_planner import AnytimeRrtConnect, AnytimeSettings
+from motion_nodes.core.planning.constrained_search import (
     ConstrainedRrt,
     ConstrainedSettings,
 )
-from motion_nodes.core.planning.planning_problem import Planner, PlanRequest, PlanResult, PlanStatus
+from motion_nodes.core.planning.planning_problem import (
+    Planner,
+    PlanRequest,
+    PlanResult,
+    PlanStatus,
+    in_words,
+)
 from motion_nodes.core.planning.rrt import Rrt, RrtSettings, RrtStar, RrtStarSettings
-from motion_nodes.core.planning.rrt_connect import RrtConnect
-from motion_nodes.core.planning.search_settings import AnytimeSettings, RrtConnectSettings
-from motion_nodes.core.planning.start_state import in_words
+from motion_nodes.core.planning.rrt_connect import RrtConnect, RrtConnectSettings
 from motion_nodes.core.planning.task_space_rrt import RrtConfig, TaskSpaceRrt, pose_goals
 from motion_nodes.core.planning.trajopt import TrajOpt, TrajOptSettings
 from motion_nodes.core.planning.tree_search import find_ends, space_of

@@ -9,7 +9,7 @@ from dataclasses import replace
 from motion_nodes.core.ik.chain import IkChain, joints_between
 from motion_nodes.core.ik.problem import IkRequest, IkResult, IkSettings, IkSolver, as_pose
 from motion_nodes.core.ik.solvers import make_solver
-from motion_nodes.core.planning.joint_space import JointRange
+from motion_nodes.core.planning.planning_problem import JointRange
 from motion_nodes.core.robot.kinematics import GroupKinematics
 from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.core.robot.poses import inverse

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.core.planning.start_state import configuration, in_words
+from motion_nodes.core.planning.planning_problem import configuration, in_words
 from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.scene.numpy_checks import SpherePairs

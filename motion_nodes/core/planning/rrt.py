@@ -18,8 +18,7 @@ from typing import Literal
 import numpy as np
 
 from motion_nodes.core.planning.planning_problem import PlanRequest, PlanResult, PlanStatus
-from motion_nodes.core.planning.rrt_connect import first_path
-from motion_nodes.core.planning.search_settings import RrtConnectSettings
+from motion_nodes.core.planning.rrt_connect import RrtConnectSettings, first_path
 from motion_nodes.core.planning.tree_search import (
     MAX_COUNT,
     SOLVED,

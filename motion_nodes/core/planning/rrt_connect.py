@@ -18,17 +18,24 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.core.planning.goal_sampling import is_exact
-from motion_nodes.core.planning.joint_space import TURN, JointSpace, travel_weights
 from motion_nodes.core.planning.planning_problem import (
     JointGoal,
+    JointSpace,
     PlanRequest,
     PlanResult,
     PlanStatus,
+    travel_weights,
 )
-from motion_nodes.core.planning.search_settings import RrtConnectSettings
-from motion_nodes.core.planning.tree_search import SearchTree, TreeSearch, find_ends, space_of
-from motion_nodes.core.robot.limits import JointLimits
+from motion_nodes.core.planning.tree_search import (
+    MAX_COUNT,
+    SearchTree,
+    TreeSearch,
+    check_number,
+    check_weights,
+    find_ends,
+    space_of,
+)
+from motion_nodes.core.robot.limits import TURN, JointLimits
 from motion_nodes.core.scene.contacts import KernelChecker
 from motion_nodes.kernels.bridges import Checker
 from motion_nodes.kernels.compute_clock import compute_time
@@ -58,6 +65,52 @@ _PATIENCE = 1e-3
 """Time that one thread searches alone [s]: most searches end before another could begin."""
 _LEFT, _MOST_LEFT = 4, 20_000
 """Number of searches whose memory is left to later planners, and the max nodes of each."""
+
+
+@dataclass(frozen=True)
+class RrtConnectSettings:
+    """Growth of two trees towards each other; the defaults suit one arm and two."""
+
+    step_size: float = 0.0
+    """Max length of an edge, in the weighted metric; 0: the space's diagonal divided
+    by 13, or by 2.4 times the number of joints if that is more.
+
+    Edges are fully checked, so long ones are as safe as short ones.
+    """
+    max_iterations: int = 0
+    """Max number of extensions towards samples; 0: limited by the planning time only."""
+    max_sampling: int = 100
+    """Max number of samples out of reach of the trees before one is tried anyway."""
+    distance_metric_weights: tuple[float, ...] = ()
+    """Joint weights in distances; default: how far joints move the robot's spheres."""
+    exploration_fraction: float = 0.5
+    """Fraction of steps towards samples; the others connect the trees. Below 0.5 further
+    connections start at random nodes; above it not every new node is tried."""
+    focus: float = 0.25
+    """Fraction of the samples from the box around start and goals, 0..1."""
+    focus_margin: float = 0.25
+    """Margin of that box, as a fraction of the joint ranges."""
+    dynamic_domain: bool = True
+    """Whether nodes at obstacles are extended only towards samples close to them."""
+    threads: int = 1
+    """Parallel searches with different seeds, of which the first success wins. With more than one,
+    results are not reproducible."""
+
+    def __post_init__(self) -> None:
+        """Validate the numbers."""
+        check_number("step_size", self.step_size, 0.0)
+        check_number("max_iterations", self.max_iterations, 0, MAX_COUNT)
+        check_number("max_sampling", self.max_sampling, 1, MAX_COUNT)
+        check_weights(self.distance_metric_weights)
+        check_number("exploration_fraction", self.exploration_fraction, 0.0, 1.0)
+        check_number("focus", self.focus, 0.0, 1.0)
+        check_number("focus_margin", self.focus_margin, 0.0, 1.0)
+        check_number("threads", self.threads, 1, 64)
+
+    @property
+    def iteration_bound(self) -> int:
+        """The max number of extensions for kernels."""
+        return int(self.max_iterations) or MAX_COUNT
 
 
 class TwoTrees:
@@ -420,7 +473,7 @@ def _plain_ends(request: PlanRequest) -> list[Array] | None:
     shape = (len(request.checker.joint_names),)
     ends = [request.start]
     for goal in request.goals:
-        if not isinstance(goal, JointGoal) or not is_exact(goal):
+        if not isinstance(goal, JointGoal) or not goal.exact:
             return None
         ends.append(goal.q)
     try:

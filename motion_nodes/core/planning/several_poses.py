@@ -30,11 +30,14 @@ from motion_nodes.core.ik.problem import (
     rigid_pose,
 )
 from motion_nodes.core.planning.cartesian import checker_kinematics
-from motion_nodes.core.planning.joint_space import in_words as range_in_words
-from motion_nodes.core.planning.joint_space import joint_range
-from motion_nodes.core.planning.planning_problem import PlanStatus, PoseGoal, PosesGoal
+from motion_nodes.core.planning.planning_problem import (
+    PlanStatus,
+    PoseGoal,
+    PosesGoal,
+    in_words,
+    range_words,
+)
 from motion_nodes.core.planning.pose_solvers import ATTEMPTS, pose_solver
-from motion_nodes.core.planning.start_state import in_words
 from motion_nodes.core.robot.poses import inverse, rotation_about
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.errors import InvalidCommand
@@ -42,7 +45,7 @@ from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.typing import Array
 
 if TYPE_CHECKING:
-    from motion_nodes.core.planning.constrained.constraint_set import ConstraintSet
+    from motion_nodes.core.planning.constraint_set import ConstraintSet
 
 _INSIDE = 0.9
 """Fraction of a goal region used by samples."""
@@ -82,7 +85,7 @@ class PoseSampler:
         """
         self._checker, self._goal, self._start, self._rng = checker, goal, start, rng
         self._spheres = spheres
-        self._held = None if goal.joints is None else joint_range(checker, goal.joints)
+        self._held = None if goal.joints is None else goal.joints.range_in(checker)
         room = None if self._held is None or self._held.fault else self._held
         self._solver, self._columns = pose_solver(checker, goal.link, room)
         self._X_BT = as_pose(goal.X_BT, f"the goal of {goal.link}")
@@ -159,7 +162,7 @@ class PoseSampler:
         """Return status and reason if no sample was found."""
         where = f"the goal of {self._goal.link}"
         if self._held is not None:
-            where += f" with {range_in_words(self._checker, self._held)}"
+            where += f" with {range_words(self._checker, self._held)}"
         if self._held is not None and self._held.fault:
             return PlanStatus.GOAL_OUTSIDE_LIMITS, self._held.fault
         if self._collision:
@@ -372,12 +375,12 @@ class PosesSampler:
     @cached_property
     def _together(self) -> ConstraintSet:
         # Imported on use: most processes have no such goals.
-        from motion_nodes.core.planning.constrained.constraint_set import ConstraintSet
+        from motion_nodes.core.planning.constraint_set import ConstraintSet
 
         n = len(self._start)
         low, high = np.full(n, -np.inf), np.full(n, np.inf)
         if self._goal.joints is not None:
-            room = joint_range(self._checker, self._goal.joints)
+            room = self._goal.joints.range_in(self._checker)
             low, high = room.low, room.high
         return ConstraintSet(self._checker, ()).with_goal(self._goal, low, high)
 

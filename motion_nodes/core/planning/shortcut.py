@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from motion_nodes.core.planning.search_settings import ShorteningSettings
+from motion_nodes.core.planning.tree_search import check_number, check_weights
 from motion_nodes.core.scene.checker import CollisionChecker
-from motion_nodes.errors import InvalidCommand
+from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.kernels.bridges import Checker
 from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.kernels.search.path_shorten import Effort, shorten
@@ -30,6 +30,47 @@ _DEPTH = 3
 """Max number of divisions of a stretch that is moved."""
 _SHORT = 2.0
 """Length of a straight line to a start or goal that is not moved, in steps of the checker."""
+
+
+@dataclass(frozen=True)
+class ShorteningSettings:
+    """Amount of path shortening."""
+
+    rounds: int = 3
+    """Max number of rounds: each removes waypoints, adds shortcuts, and cuts corners; it ends
+    without improvement."""
+    jumps: int = 0
+    """Random shortcuts per round; useful for paths that are executed often."""
+    corner_tries: int = 2
+    """Bisection steps for the best cut of a corner."""
+    least_gain: float = 0.0005
+    """Min relative reduction of the length by cuts and rounds."""
+    distance_metric_weights: tuple[float, ...] = ()
+    """Joint weights in lengths; default: 1 each."""
+
+    def __post_init__(self) -> None:
+        """Validate the numbers."""
+        # The rounds of a short path are one kernel call, which cannot be cancelled.
+        check_number("rounds", self.rounds, 0, 1000)
+        check_number("jumps", self.jumps, 0, 10_000)
+        check_weights(self.distance_metric_weights)
+        check_number("corner_tries", self.corner_tries, 0, 20)
+        check_number("least_gain", self.least_gain, 0.0, 1.0)
+
+    def checked_weights(self, joints: int) -> Array:
+        """Return the weights of the joints, shape (n,).
+
+        Raises:
+            InvalidConfig: wrong length, or weights that are not positive and finite.
+        """
+        given = self.distance_metric_weights
+        weights = np.ones(joints) if not given else np.array(given, dtype=np.float64)
+        if weights.shape != (joints,) or not (np.isfinite(weights) & (weights > 0.0)).all():
+            raise InvalidConfig(
+                f"distance_metric_weights is {given}; give {joints} finite numbers above 0.",
+                field="distance_metric_weights",
+            )
+        return weights
 
 
 def shorten_path(

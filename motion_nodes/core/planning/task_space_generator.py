@@ -1,49 +1,396 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trajectories along tool paths.
+"""Trajectories along paths of the tool and of joints, and composites of both; their YAML files.
 
-Tool and joint paths from files.
+A tool path, with poses in the robot's base [m], quaternions scalar last:
+
+    task_space:
+      start: {position: [0.4, 0.0, 0.5], quat_xyzw: [1, 0, 0, 0]}
+      pieces:
+        - linear: {position: [0.4, 0.2, 0.5], quat_xyzw: [1, 0, 0, 0], blend_radius: 0.05}
+        - translation: {position: [0.4, 0.2, 0.3], blend_radius: 0.05}
+        - rotation: {quat_xyzw: [0, 1, 0, 0]}
+        - three_point_arc: {mid: [0.4, 0.1, 0.2], target: [0.4, 0.0, 0.3]}
+        - tangent_arc: {target: [0.4, -0.1, 0.4], orientation: tangent}
+
+The orientation on an arc is ``constant`` (default), ``tangent`` (follows the direction of motion)
+or ``target`` (interpolated to ``quat_xyzw``). A joint path [rad or m]:
+
+    c_space: {start: [0, 0, 0], waypoints: [[0.1, 0, 0], [0.2, 0, 0.3]]}
+
+A composite path, whose parts state the transition to them (``skip``, ``free`` or
+``linear_task_space``):
+
+    composite:
+      start: [0, 0, 0]
+      parts:
+        - {mode: skip, c_space: {...}}
+        - {mode: free, task_space: {...}}
 """
 
 from __future__ import annotations
 
 import dataclasses
+import enum
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from motion_nodes.core.ik.chain import IkChain, joints_between
-from motion_nodes.core.planning.composite_path import (
-    CompositePathSpec,
-    CSpacePathSpec,
-    TransitionMode,
-)
 from motion_nodes.core.planning.task_space_conversion import (
     ConvertedPath,
     PathConversionConfig,
     PathConverter,
 )
 from motion_nodes.core.planning.task_space_path_spec import TaskSpacePathSpec
-from motion_nodes.core.robot.files.path_spec_yaml import (
-    CSpaceEntry,
-    LinearEntry,
-    PathSpecEntry,
-    RotationEntry,
-    TangentArcEntry,
-    TaskSpaceEntry,
-    ThreePointArcEntry,
-    TranslationEntry,
-    pieces_of,
-    read_path_spec,
-)
 from motion_nodes.core.robot.poses import from_xyz_quat
 from motion_nodes.core.robot.robot import Robot
-from motion_nodes.core.trajectory.joint_path import FreeCheck
+from motion_nodes.core.robot.yaml_schema import decode, parse_yaml, read_yaml
+from motion_nodes.core.trajectory.joint_path import FreeCheck, JointPath, chained, checked_waypoints
 from motion_nodes.core.trajectory.joint_trajectory import Infeasible
+from motion_nodes.core.trajectory.spline import segment_shares, spline_path
 from motion_nodes.core.trajectory.through_waypoints import JointTrajectoryGenerator, WaypointOptions
 from motion_nodes.core.trajectory.time_parameterization import scaled_limits, time_optimal
 from motion_nodes.core.trajectory.timed_path import TimedPath
 from motion_nodes.errors import InvalidCommand, InvalidConfig, InvalidDescription
+from motion_nodes.tolerances import EQUAL_POSITIONS
+from motion_nodes.typing import Array
+
+_Three = tuple[float, float, float]
+_Four = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True)
+class PoseEntry:
+    """A pose."""
+
+    position: _Three
+    quat_xyzw: _Four
+
+
+@dataclass(frozen=True)
+class LinearEntry:
+    """A straight line to a pose."""
+
+    position: _Three
+    quat_xyzw: _Four
+    blend_radius: float = 0.0
+
+
+@dataclass(frozen=True)
+class TranslationEntry:
+    """A straight line to a position."""
+
+    position: _Three
+    blend_radius: float = 0.0
+
+
+@dataclass(frozen=True)
+class RotationEntry:
+    """A rotation about a fixed position."""
+
+    quat_xyzw: _Four
+
+
+@dataclass(frozen=True)
+class TangentArcEntry:
+    """An arc tangent to the previous segment."""
+
+    target: _Three
+    orientation: Literal["constant", "tangent", "target"] = "constant"
+    quat_xyzw: _Four | None = None
+
+
+@dataclass(frozen=True)
+class ThreePointArcEntry:
+    """An arc through an intermediate point."""
+
+    mid: _Three
+    target: _Three
+    orientation: Literal["constant", "tangent", "target"] = "constant"
+    quat_xyzw: _Four | None = None
+
+
+@dataclass(frozen=True)
+class PieceEntry:
+    """One segment of a tool path: exactly one field is given."""
+
+    linear: LinearEntry | None = None
+    translation: TranslationEntry | None = None
+    rotation: RotationEntry | None = None
+    three_point_arc: ThreePointArcEntry | None = None
+    tangent_arc: TangentArcEntry | None = None
+
+
+@dataclass(frozen=True)
+class TaskSpaceEntry:
+    """A tool path."""
+
+    start: PoseEntry
+    pieces: list[PieceEntry]
+
+
+@dataclass(frozen=True)
+class CSpaceEntry:
+    """A joint path [rad or m]."""
+
+    start: list[float]
+    waypoints: list[list[float]]
+
+
+@dataclass(frozen=True)
+class PartEntry:
+    """A part of a composite path: exactly one path is given."""
+
+    mode: Literal["skip", "free", "linear_task_space"]
+    task_space: TaskSpaceEntry | None = None
+    c_space: CSpaceEntry | None = None
+
+
+@dataclass(frozen=True)
+class CompositeEntry:
+    """Consecutive parts."""
+
+    start: list[float]
+    parts: list[PartEntry] = dataclasses.field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class PathSpecEntry:
+    """A complete file: exactly one field is given."""
+
+    task_space: TaskSpaceEntry | None = None
+    c_space: CSpaceEntry | None = None
+    composite: CompositeEntry | None = None
+
+
+def read_path_spec(file: Path | str) -> PathSpecEntry:
+    """Read a path from a file.
+
+    Raises:
+        InvalidDescription: the file cannot be read, is not YAML, or a field is missing, unknown or
+            malformed; names file and field.
+    """
+    return _checked(read_yaml(Path(file)), str(file))
+
+
+def parse_path_spec(text: str, where: str) -> PathSpecEntry:
+    """Read a path from YAML text.
+
+    Args:
+        text: content of a file.
+        where: name of the file, for errors.
+
+    Raises:
+        InvalidDescription: as :func:`read_path_spec`.
+    """
+    return _checked(parse_yaml(text, where), where)
+
+
+def _checked(data: object, where: str) -> PathSpecEntry:
+    spec = decode(data, PathSpecEntry, where)
+    _one_of(spec, where, "")
+    for i, part in enumerate(spec.composite.parts if spec.composite else ()):
+        _one_of(part, where, f"composite.parts[{i}]", but=("mode",))
+    return spec
+
+
+def pieces_of(entry: TaskSpaceEntry, where: str = "path") -> list[tuple[str, object]]:
+    """Return type and content of each segment.
+
+    Args:
+        entry: tool path.
+        where: name of the file, for errors.
+
+    Raises:
+        InvalidDescription: a segment without type or of several types, or an arc whose quaternion
+            is missing or not allowed.
+    """
+    found = []
+    for i, piece in enumerate(entry.pieces):
+        kind = _one_of(piece, where, f"pieces[{i}]")
+        content = getattr(piece, kind)
+        if isinstance(content, TangentArcEntry | ThreePointArcEntry):
+            required = content.orientation == "target"
+            if required != (content.quat_xyzw is not None):
+                raise InvalidDescription(
+                    f"{where}: pieces[{i}].{kind}: quat_xyzw is required for, and only allowed "
+                    "for, orientation: target",
+                    field=f"pieces[{i}].{kind}",
+                )
+        found.append((kind, content))
+    return found
+
+
+def _one_of(
+    entry: PathSpecEntry | PartEntry | PieceEntry, where: str, path: str, but: tuple[str, ...] = ()
+) -> str:
+    """Return the name of the only given field."""
+    fields = [field.name for field in dataclasses.fields(entry) if field.name not in but]
+    given = [name for name in fields if getattr(entry, name) is not None]
+    if len(given) != 1:
+        raise InvalidDescription(
+            f"{where}: {path or 'the file'}: one of {', '.join(fields)} is needed, "
+            f"{' and '.join(given) if given else 'none'} given",
+            field=path,
+        )
+    return given[0]
+
+
+class TransitionMode(enum.Enum):
+    """Transition from the end of a path to an added part."""
+
+    SKIP = "skip"
+    """Omit the start of the part: from the current end to the end of the part's first segment."""
+    FREE = "free"
+    """To the start of the part by a straight line in joint space."""
+    LINEAR_TASK_SPACE = "linear_task_space"
+    """To the start of the part by a straight line of the tool; for task-space parts only."""
+
+
+class CSpacePathSpec:
+    """Waypoints of the joints, for a smooth path through them."""
+
+    def __init__(self, initial: ArrayLike) -> None:
+        """Begin at joint positions [rad or m], shape (n,)."""
+        self._points = [_values(initial, None)]
+
+    def add_c_space_waypoint(self, waypoint: ArrayLike) -> None:
+        """Add joint positions [rad or m], shape (n,)."""
+        self._points.append(_values(waypoint, len(self._points[0])))
+
+    @property
+    def waypoints(self) -> Array:
+        """All waypoints, the initial one first, shape (k, n)."""
+        return np.array(self._points)
+
+
+class CompositePathSpec:
+    """Sequence of joint-space and task-space parts."""
+
+    def __init__(self, initial: ArrayLike) -> None:
+        """Begin at joint positions [rad or m], shape (n,)."""
+        self.initial = _values(initial, None)
+        self.parts: list[tuple[CSpacePathSpec | TaskSpacePathSpec, TransitionMode]] = []
+
+    def add_c_space_path_spec(self, spec: CSpacePathSpec, mode: TransitionMode) -> None:
+        """Add a joint-space part.
+
+        Raises:
+            InvalidCommand: other joints than before, or a mode for task-space parts only.
+        """
+        if mode is TransitionMode.LINEAR_TASK_SPACE:
+            raise InvalidCommand("LINEAR_TASK_SPACE needs a path of the tool; use FREE or SKIP")
+        if spec.waypoints.shape[1] != len(self.initial):
+            raise InvalidCommand(
+                f"waypoints have {spec.waypoints.shape[1]} joints; the path has {len(self.initial)}"
+            )
+        self.parts.append((spec, mode))
+
+    def add_task_space_path_spec(self, spec: TaskSpacePathSpec, mode: TransitionMode) -> None:
+        """Add a task-space part.
+
+        Raises:
+            InvalidCommand: it has no segments.
+        """
+        if not len(spec):
+            raise InvalidCommand("the path has no segments; add at least one")
+        self.parts.append((spec, mode))
+
+    def convert(self, converter: PathConverter) -> ConvertedPath:
+        """Return the joint path, at rest between parts, as far as it is feasible.
+
+        Raises:
+            InvalidCommand: wrong number of joints, no parts, or an arc that is degenerate at the
+                start of a part with SKIP.
+        """
+        names = converter.chain.joint_names
+        checked_waypoints(self.initial, names)
+        if not self.parts:
+            raise InvalidCommand("the path has no parts; add at least one")
+        q, done = self.initial, _Progress(names)
+        for i, (spec, mode) in enumerate(self.parts):
+            if isinstance(spec, CSpacePathSpec):
+                points = spec.waypoints[1:] if mode is TransitionMode.SKIP else spec.waypoints
+                q, reason = done.add_joints(converter, np.vstack([q, points]))
+            else:
+                q, reason = _add_tool_path(done, converter, spec, mode, q)
+            if reason:
+                return done.result(self.initial, i / len(self.parts), f"part {i}: {reason}")
+        return done.result(self.initial, 1.0, "")
+
+
+class _Progress:
+    """State of the conversion."""
+
+    def __init__(self, joint_names: tuple[str, ...]) -> None:
+        self._names = joint_names
+        self._paths: list[JointPath] = []
+
+    def add_joints(self, converter: PathConverter, points: Array) -> tuple[Array, str]:
+        """Add a spline through waypoints; return its end, and the reason of a failure."""
+        moved = np.max(np.abs(np.diff(points, axis=0)), axis=1, initial=0.0) > EQUAL_POSITIONS
+        points = points[np.concatenate([[True], moved])]
+        if len(points) > 1:
+            path = spline_path(self._names, points, segment_shares(points, "centripetal"))
+            reason = converter.problem(path)
+            if reason:
+                return points[0], reason
+            self._paths.append(path)
+        return points[-1], ""
+
+    def add(self, path: JointPath) -> Array:
+        """Add a path; return its end."""
+        self._paths.append(path)
+        return np.asarray(path.evaluate(path.length)[0])
+
+    def result(self, start: Array, fraction: float, reason: str) -> ConvertedPath:
+        """Return the complete result."""
+        if not self._paths:
+            reason = reason or "all parts end where they start: there is nothing to move"
+            return ConvertedPath(None, start[None], np.zeros(1), fraction, reason)
+        path = chained(self._paths)
+        return ConvertedPath(path, path.evaluate(path.breaks), path.breaks, fraction, reason)
+
+
+def _add_tool_path(
+    done: _Progress,
+    converter: PathConverter,
+    spec: TaskSpacePathSpec,
+    mode: TransitionMode,
+    q: Array,
+) -> tuple[Array, str]:
+    """Add a task-space part; return the final joint positions, and the reason of a failure."""
+    here = converter.chain.kinematics.pose(q, converter.chain.tip)
+    if mode is TransitionMode.SKIP:
+        spec = spec.starting_at(here)
+    elif mode is TransitionMode.LINEAR_TASK_SPACE:
+        spec = spec.led_to_from(here)
+    else:
+        start, reason = converter.start(spec.initial_pose, q)
+        if start is None:
+            return q, reason
+        q, reason = done.add_joints(converter, np.stack([q, start]))
+        if reason:
+            return q, reason
+    converted = converter.convert(spec.path(), q)
+    if converted.path is not None:
+        q = done.add(converted.path)
+    return q, converted.reason
+
+
+def _values(given: ArrayLike, count: int | None) -> Array:
+    values = np.array(given, dtype=np.float64)
+    if values.ndim != 1 or not len(values) or not np.isfinite(values).all():
+        raise InvalidCommand(
+            f"joint values are {values.tolist()}; they must be a row of finite numbers", field="q"
+        )
+    if count is not None and len(values) != count:
+        raise InvalidCommand(f"{len(values)} joint values were given; there are {count} joints")
+    return values
+
 
 PathSpec = TaskSpacePathSpec | CSpacePathSpec | CompositePathSpec
 
@@ -201,7 +548,7 @@ class TaskSpaceTrajectoryGenerator(JointTrajectoryGenerator):
 
 
 def load_path_spec(file: Path | str) -> PathSpec:
-    """Return the path of a YAML file, see :mod:`motion_nodes.core.robot.files.path_spec_yaml`.
+    """Return the path of a YAML file, see :mod:`motion_nodes.core.planning.task_space_generator`.
 
     Raises:
         InvalidDescription: invalid file format, or invalid path.

@@ -24,18 +24,16 @@ import numpy as np
 
 from motion_nodes.core.ik.problem import IkRequest, IkSettings, IkTolerance, rigid_pose
 from motion_nodes.core.planning.cartesian import checker_kinematics
-from motion_nodes.core.planning.constrained.constraint_set import pose_and_jacobian
-from motion_nodes.core.planning.goal_sampling import goal_configurations
+from motion_nodes.core.planning.constraint_set import pose_and_jacobian
 from motion_nodes.core.planning.planning_problem import (
     PlanRequest,
     PlanResult,
     PlanStatus,
     PoseGoal,
+    check_search_start,
 )
 from motion_nodes.core.planning.pose_solvers import pose_solver
-from motion_nodes.core.planning.rrt_connect import first_path
-from motion_nodes.core.planning.search_settings import RrtConnectSettings
-from motion_nodes.core.planning.start_state import check_search_start
+from motion_nodes.core.planning.rrt_connect import RrtConnectSettings, first_path
 from motion_nodes.core.planning.tree_search import (
     MAX_COUNT,
     SOLVED,
@@ -44,6 +42,7 @@ from motion_nodes.core.planning.tree_search import (
     SearchOutcome,
     TreePlanner,
     TreeSearch,
+    goal_configurations,
     kernel_space,
     new_tree,
     space_of,

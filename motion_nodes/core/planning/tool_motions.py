@@ -11,10 +11,9 @@ from numpy.typing import ArrayLike
 
 from motion_nodes.core.ik.chain import IkChain
 from motion_nodes.core.planning.cartesian import checker_kinematics
-from motion_nodes.core.planning.goal_sampling import goal_configurations
-from motion_nodes.core.planning.joint_space import JointSpace
 from motion_nodes.core.planning.planning_problem import (
     JointGoal,
+    JointSpace,
     PlanRequest,
     PlanStatus,
     PoseGoal,
@@ -23,6 +22,7 @@ from motion_nodes.core.planning.planning_problem import (
 from motion_nodes.core.planning.pose_solvers import pose_chain
 from motion_nodes.core.planning.task_space_conversion import PathConversionConfig, PathConverter
 from motion_nodes.core.planning.task_space_path_spec import TaskSpacePathSpec
+from motion_nodes.core.planning.tree_search import goal_configurations
 from motion_nodes.core.robot.poses import inverse
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.trajectory.joint_path import JointPath

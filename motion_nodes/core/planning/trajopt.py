@@ -27,14 +27,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.core.planning.planning_problem import JointGoal, PlanRequest, PlanResult
-from motion_nodes.core.planning.rrt_connect import RrtConnect
-from motion_nodes.core.planning.search_settings import RrtConnectSettings, ShorteningSettings
-from motion_nodes.core.planning.shortcut import shorten_path
+from motion_nodes.core.planning.rrt_connect import RrtConnect, RrtConnectSettings
+from motion_nodes.core.planning.shortcut import ShorteningSettings, shorten_path
 from motion_nodes.core.planning.tree_search import SearchTree, check_number, find_ends
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.trajectory.joint_path import JointPath
-from motion_nodes.core.trajectory.path_efforts import PathEfforts, effort_limits
 from motion_nodes.core.trajectory.time_parameterization import retime, time_optimal
+from motion_nodes.core.trajectory.timed_path import PathEfforts, effort_limits
 from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.typing import Array

@@ -24,7 +24,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from motion_nodes.core.planning.constrained.path_constraints import TaskSpaceRegion
+from motion_nodes.core.planning.path_constraints import TaskSpaceRegion
 from motion_nodes.core.planning.pipeline import PlanOptions, plan
 from motion_nodes.core.planning.planners import planner_names
 from motion_nodes.core.planning.planning_problem import JointGoal, PlanRequest, PoseGoal
@@ -32,9 +32,8 @@ from motion_nodes.core.robot.kinematics import GroupKinematics
 from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.robot import Robot
-from motion_nodes.core.scene.allowed_collisions import AllowedCollisions
 from motion_nodes.core.scene.checker import CollisionChecker
-from motion_nodes.core.scene.scene import Scene
+from motion_nodes.core.scene.scene import AllowedCollisions, Scene
 from motion_nodes.core.trajectory.joint_path import CornerBlending
 from motion_nodes.core.trajectory.time_parameterization import retime
 from motion_nodes.errors import MotionError

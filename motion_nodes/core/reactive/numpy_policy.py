@@ -19,8 +19,8 @@ import numpy as np
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.rmpflow_settings import Collision, RmpflowSettings
 from motion_nodes.core.robot.robot import Robot
-from motion_nodes.core.scene.allowed_collisions import AllowedCollisions
 from motion_nodes.core.scene.robot_spheres import checked_pairs, link_bodies, rigid_links
+from motion_nodes.core.scene.scene import AllowedCollisions
 from motion_nodes.kernels.formulas import rmps as formulas
 from motion_nodes.kernels.formulas.ops import NUMPY
 from motion_nodes.kernels.formulas.rmps import JointState, ToolState

@@ -24,10 +24,9 @@ from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.poses import inverse, rotation_vector, turned
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.tree import frozen
-from motion_nodes.core.scene.allowed_collisions import AllowedCollisions
 from motion_nodes.core.scene.distance_field import DistanceField, field_around
 from motion_nodes.core.scene.robot_spheres import bounding_sphere, carried_body, rigid_links
-from motion_nodes.core.scene.scene import Scene, WorldObject
+from motion_nodes.core.scene.scene import AllowedCollisions, Scene, WorldObject
 from motion_nodes.core.scene.voxels import OCTOMAP, Voxels
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.kernels.rmp.rmp_memory import (

@@ -22,19 +22,20 @@ from motion_nodes.core.reactive.integration import (
 )
 from motion_nodes.core.reactive.numpy_policy import Goal, NumpyEvaluation
 from motion_nodes.core.reactive.obstacle_scene import MovingScene
-from motion_nodes.core.reactive.policy_view import PolicyView, finite_numbers, joint_numbers
-from motion_nodes.core.reactive.servo import joint_lead, tool_lead
-from motion_nodes.core.reactive.status import (
+from motion_nodes.core.reactive.policy_state import (
     Errors,
     PolicyStatus,
+    PolicyView,
     StuckSettings,
     TargetProgress,
     errors_of,
+    finite_numbers,
+    joint_numbers,
     watch,
 )
-from motion_nodes.core.robot.files.rmpflow_file import read_rmpflow
+from motion_nodes.core.reactive.targets import joint_lead, tool_lead
 from motion_nodes.core.robot.poses import from_xyz_quat
-from motion_nodes.core.robot.rmpflow_settings import RmpflowSettings
+from motion_nodes.core.robot.rmpflow_settings import RmpflowSettings, read_rmpflow
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.tree import frozen
 from motion_nodes.core.scene.scene import Scene, checked_pose

@@ -14,7 +14,7 @@ import numpy as np
 from motion_nodes.core.reactive.compiled_policy import Evaluator
 from motion_nodes.core.reactive.numpy_policy import NumpyEvaluation, resolve
 from motion_nodes.core.reactive.obstacle_scene import ObstaclePacker, carried_spheres
-from motion_nodes.core.reactive.policy_view import PolicyView
+from motion_nodes.core.reactive.policy_state import PolicyView
 from motion_nodes.core.reactive.targets import FollowerCommand, JogCommand, TwistCommand
 from motion_nodes.core.robot.poses import inverse
 from motion_nodes.core.robot.rmpflow_settings import RmpflowSettings

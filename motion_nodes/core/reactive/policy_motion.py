@@ -27,8 +27,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from motion_nodes.core.reactive.follower_settings import RobotMotion
 from motion_nodes.core.reactive.policy import RmpflowPolicy
+from motion_nodes.core.reactive.policy_state import RobotMotion
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.scene.convex_pieces import pieces_of
 from motion_nodes.core.scene.exact_checks import ExactChecks

@@ -22,13 +22,6 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.core.reactive.follower_settings import (
-    SILENT,
-    FollowerSettings,
-    Phase,
-    RobotMotion,
-    is_near,
-)
 from motion_nodes.core.reactive.numpy_policy import Goal
 from motion_nodes.core.reactive.policy import RmpflowPolicy
 from motion_nodes.core.reactive.policy_motion import (
@@ -37,8 +30,19 @@ from motion_nodes.core.reactive.policy_motion import (
     PolicyMotion,
     stop_positions,
 )
-from motion_nodes.core.reactive.policy_view import finite_numbers, joint_numbers
-from motion_nodes.core.reactive.status import Errors, Standstill, error_of, errors_of
+from motion_nodes.core.reactive.policy_state import (
+    SILENT,
+    Errors,
+    FollowerSettings,
+    Phase,
+    RobotMotion,
+    Standstill,
+    error_of,
+    errors_of,
+    finite_numbers,
+    is_near,
+    joint_numbers,
+)
 from motion_nodes.core.reactive.targets import (
     FollowerCommand,
     JogCommand,

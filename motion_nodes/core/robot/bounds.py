@@ -41,6 +41,39 @@ class Bound:
         least = -self.max if self.min is None else self.min
         return f"{least:g} to {self.max:g}{' ' + self.unit if self.unit else ''}"
 
+    def check(self, values: Any, what: str, names: Any = None) -> None:
+        """Raise an error for finite numbers that are not allowed.
+
+        Args:
+            values: numbers [the bound's unit], any shape.
+            what: quantity, for the error.
+            names: names of the entries of a row, for the error; None: indices.
+
+        Raises:
+            InvalidCommand: names the first such entry, its value and the allowed range.
+        """
+        array: NDArray[np.float64] = np.asarray(values, dtype=np.float64).ravel()
+        if not array.size:
+            return
+        if self.min is None:
+            beyond = np.abs(array) > self.max
+        else:
+            beyond = (array < self.min) | (array > self.max)
+        if not np.count_nonzero(beyond):
+            return
+        beyond &= np.isfinite(array)
+        if not beyond.any():
+            return
+        at = int(np.argmax(beyond))
+        entry = (
+            f"{what}[{at}]"
+            if names is None or not len(names)
+            else f"{what} of {names[at % len(names)]}"
+        )
+        raise InvalidCommand(
+            f"{entry} is {float(array[at]):.6g}; allowed is {self.text()}", field=entry
+        )
+
 
 LENGTH = Bound(1e4, "m")
 """Coordinates of poses and points around a robot."""
@@ -89,50 +122,6 @@ REPORT_LENGTH = 10_000
 """Characters of a text of a diagnostic status, such as the list of a process's nodes."""
 TEXT_LENGTH = 1_000_000
 """Characters of a text, such as a description or a path in JSON."""
-
-
-def first_beyond(values: Any, bound: Bound) -> int | None:
-    """Return the index of the first finite value beyond a bound; None: no such value.
-
-    Args:
-        values: numbers in the bound's unit, any shape; the index is that of the flattened array.
-        bound: allowed range.
-    """
-    array: NDArray[np.float64] = np.asarray(values, dtype=np.float64).ravel()
-    if not array.size:
-        return None
-    if bound.min is None:
-        beyond = np.abs(array) > bound.max
-    else:
-        beyond = (array < bound.min) | (array > bound.max)
-    if not np.count_nonzero(beyond):
-        return None
-    beyond &= np.isfinite(array)
-    return int(np.argmax(beyond)) if beyond.any() else None
-
-
-def check_numbers(values: Any, bound: Bound, what: str, names: Any = None) -> None:
-    """Raise an error for finite numbers beyond a bound.
-
-    Args:
-        values: numbers in the bound's unit, any shape.
-        bound: allowed range.
-        what: quantity, for the error.
-        names: names of the entries of a row, for the error; None: indices.
-
-    Raises:
-        InvalidCommand: names the first such entry, its value and the allowed range.
-    """
-    at = first_beyond(values, bound)
-    if at is None:
-        return
-    value = float(np.asarray(values, dtype=np.float64).ravel()[at])
-    entry = (
-        f"{what}[{at}]"
-        if names is None or not len(names)
-        else (f"{what} of {names[at % len(names)]}")
-    )
-    raise InvalidCommand(f"{entry} is {value:.6g}; allowed is {bound.text()}", field=entry)
 
 
 def check_count(count: int, most: int, what: str) -> None:

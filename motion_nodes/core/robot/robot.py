@@ -12,10 +12,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.core.robot.base_description import BaseSpec
 from motion_nodes.core.robot.limits import JointLimits, joint_indices
 from motion_nodes.core.robot.meshes import resolve_mesh
-from motion_nodes.core.robot.robot_yaml import DriveMode, RobotDescription
+from motion_nodes.core.robot.robot_yaml import BaseSpec, DriveMode, RobotDescription
 from motion_nodes.core.robot.tree import Joint, KinematicTree, frozen
 from motion_nodes.errors import InvalidConfig, InvalidDescription, UnknownGroup, UnknownState
 from motion_nodes.typing import Array

@@ -16,22 +16,20 @@ from types import MappingProxyType
 
 import numpy as np
 
-from motion_nodes.core.robot.base_description import (
+from motion_nodes.core.robot.limits import JointLimits, joint_indices, of_members
+from motion_nodes.core.robot.poses import compose, inverse
+from motion_nodes.core.robot.robot import Group, JointDrive, Robot, Sphere, tips_inside
+from motion_nodes.core.robot.robot_yaml import (
     BASE_SPECS,
     CONTROLLERS,
     AckermannSpec,
     BaseSpec,
     DifferentialSpec,
-    HolonomicSpec,
-    RollerWheel,
-)
-from motion_nodes.core.robot.limits import JointLimits, joint_indices, of_members
-from motion_nodes.core.robot.poses import compose, inverse
-from motion_nodes.core.robot.robot import Group, JointDrive, Robot, Sphere, tips_inside
-from motion_nodes.core.robot.robot_yaml import (
     DriveDescription,
     GroupDescription,
+    HolonomicSpec,
     RobotDescription,
+    RollerWheel,
 )
 from motion_nodes.core.robot.tree import JointKind, KinematicTree, frozen
 from motion_nodes.core.robot.yaml_schema import decode

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from motion_nodes.core.robot import configurations
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.core.robot.robot import Group, Robot
 from motion_nodes.core.robot.tree import JointKind, frozen
-from motion_nodes.core.scene import configurations
 from motion_nodes.core.scene.collision_arrays import CheckedRobot
 from motion_nodes.core.scene.contacts import (
     Clearance,
@@ -566,3 +566,37 @@ class CheckerCache:
                 checker.set_scene(moved)
             checker.kernel()
             return checker.snapshot()
+
+
+class CollisionFree:
+    """Accepts collision-free solutions of inverse kinematics; used by one batch at a time.
+
+    Spheres are checked during the search, then exact geometry.
+    """
+
+    def __init__(self, checker: CollisionChecker, joint_names: Sequence[str]) -> None:
+        """Create.
+
+        Args:
+            checker: of the joints of the solutions, in its scene.
+            joint_names: joints of the solutions.
+
+        Raises:
+            InvalidConfig: the checker has other joints.
+        """
+        if checker.joint_names != tuple(joint_names):
+            raise InvalidConfig(
+                f"the checker has joints {', '.join(checker.joint_names)}, the chain "
+                f"{', '.join(joint_names)}."
+            )
+        self._checker = checker
+        self._kernel = checker.kernel()  # keeps the memory at these addresses alive
+        self.check, self.memory = self._kernel.state, self._kernel.memory
+
+    def decide(self, Q: Array) -> NDArray[np.bool_]:
+        """Return which configurations, shape (m, n), are collision-free for the exact geometry."""
+        return self._checker.exact.are_free(Q)
+
+    def validity(self, q: Array) -> bool:
+        """Return whether a configuration, shape (n,), is collision-free for the exact geometry."""
+        return self._checker.exact.is_free(q)

@@ -25,10 +25,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.tree import Joint, JointKind
-from motion_nodes.core.scene.allowed_collisions import AllowedCollisions
 from motion_nodes.core.scene.mesh_distance import Surface, surface_of
 from motion_nodes.core.scene.robot_spheres import CollisionBody, rigid_links
-from motion_nodes.core.scene.scene import Part, Scene, WorldObject
+from motion_nodes.core.scene.scene import AllowedCollisions, Part, Scene, WorldObject
 from motion_nodes.core.scene.shapes import Solid, TriangleMesh, type_of
 from motion_nodes.core.scene.triangle_surfaces import spatial_order
 from motion_nodes.core.scene.voxels import Voxels

@@ -219,7 +219,7 @@ def shrunk(pieces: Pieces, depth: float) -> Pieces:
 def boxes_around(pieces: Pieces) -> Array:
     """Return the axis-aligned box of each piece: min and max x y z [m], shape (k, 6)."""
     # Imported on demand: Numba takes a quarter of a second to import.
-    from motion_nodes.kernels.collision.piece_boxes import piece_boxes
+    from motion_nodes.kernels.collision.path_sweep import piece_boxes
 
     boxes = np.empty((len(pieces.kind), 6))
     kind, size, X, _, first, points = map(np.ascontiguousarray, pieces)  # one type, compiled once

@@ -30,10 +30,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from motion_nodes.core.robot.configurations import checked_configurations
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.tree import frozen
 from motion_nodes.core.scene.collision_arrays import checked_objects
-from motion_nodes.core.scene.configurations import checked_configurations
 from motion_nodes.core.scene.contacts import (
     Contact,
     ContactKind,

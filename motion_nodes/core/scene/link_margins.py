@@ -22,7 +22,6 @@ import numpy as np
 
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.tree import Box, Cylinder, Sphere, frozen
-from motion_nodes.core.scene.allowed_collisions import Pair, pair_of
 from motion_nodes.core.scene.robot_spheres import (
     CollisionBody,
     bounding_sphere,
@@ -30,7 +29,7 @@ from motion_nodes.core.scene.robot_spheres import (
     link_bodies,
     link_parts,
 )
-from motion_nodes.core.scene.scene import LinkMargin, Part, Scene
+from motion_nodes.core.scene.scene import LinkMargin, Pair, Part, Scene, pair_of
 from motion_nodes.core.scene.shapes import Capsule, Cone, Solid, TriangleMesh
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.typing import Array

@@ -145,7 +145,7 @@ class _SceneText:
             raise self.error(f"expected {count} numbers, found '{' '.join(words)[:80]}'") from None
         if not np.isfinite(values).all():
             raise self.error(f"numbers must be finite, found '{' '.join(words)[:80]}'")
-        self.check(bounds.check_numbers, values, bounds.COEFFICIENT, "numbers")
+        self.check(bounds.COEFFICIENT.check, values, "numbers")
         return values
 
     def count(self, most: int, what: str) -> int:

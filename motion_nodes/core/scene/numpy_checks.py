@@ -20,11 +20,10 @@ from numpy.typing import NDArray
 
 from motion_nodes.core.robot.poses import inverse
 from motion_nodes.core.robot.tree import frozen
-from motion_nodes.core.scene.allowed_collisions import AllowedCollisions
 from motion_nodes.core.scene.contacts import Contact, ContactKind
 from motion_nodes.core.scene.mesh_distance import signed_distance
 from motion_nodes.core.scene.robot_spheres import CollisionBody
-from motion_nodes.core.scene.scene import Scene, WorldObject
+from motion_nodes.core.scene.scene import AllowedCollisions, Scene, WorldObject
 from motion_nodes.core.scene.shapes import bounding_radius
 from motion_nodes.typing import Array
 

@@ -25,11 +25,10 @@ from motion_nodes.core.robot.meshes import resolve_mesh
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.tree import Box, Cylinder, KinematicTree, Mesh, Shape, Sphere, frozen
 from motion_nodes.core.scene import mesh_distance
-from motion_nodes.core.scene.allowed_collisions import AllowedCollisions, pair_of
 from motion_nodes.core.scene.convex_decomposition import fills_its_hull
 from motion_nodes.core.scene.mesh_cache import entry_of, stored_arrays
 from motion_nodes.core.scene.mesh_distance import signed_distance, surface_of
-from motion_nodes.core.scene.scene import AttachedBody, LinkMargin, Part
+from motion_nodes.core.scene.scene import AllowedCollisions, AttachedBody, LinkMargin, Part, pair_of
 from motion_nodes.core.scene.shapes import Capsule, Cone, HalfSpace, Solid, TriangleMesh, type_of
 from motion_nodes.core.scene.voxels import Voxels
 from motion_nodes.errors import InvalidCommand, InvalidDescription

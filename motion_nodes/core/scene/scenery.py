@@ -20,10 +20,17 @@ from motion_nodes.core.robot.placement import Placement
 from motion_nodes.core.robot.poses import inverse
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.tree import frozen
-from motion_nodes.core.scene.allowed_collisions import AllowedCollisions, Pair, pair_of
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.scene.robot_spheres import link_bodies, link_parts, rigid_links
-from motion_nodes.core.scene.scene import Part, Scene, WorldObject, world_object
+from motion_nodes.core.scene.scene import (
+    AllowedCollisions,
+    Pair,
+    Part,
+    Scene,
+    WorldObject,
+    pair_of,
+    world_object,
+)
 from motion_nodes.core.scene.shapes import HalfSpace
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.typing import Array
@@ -54,16 +61,6 @@ class Scenery:
     def scene(self) -> Scene:
         """Return a scene that contains only the scenery."""
         return Scene(self.objects, allowed=AllowedCollisions().with_pairs(self.allowed))
-
-    def allowed_in(self, objects: Iterable[str], allowed: AllowedCollisions) -> AllowedCollisions:
-        """Return the allowed collisions of a scene with some objects, including scenery pairs."""
-        present = set(objects)
-        pairs = [
-            pair
-            for pair in self.allowed
-            if not present.isdisjoint(pair) and allowed.pairs.get(pair) is not True
-        ]
-        return allowed.with_pairs(pairs) if pairs else allowed
 
 
 def floor_of(robot: Robot, height: float = 0.0) -> Scenery:

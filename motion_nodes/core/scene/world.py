@@ -1,33 +1,46 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The world: objects are added, moved, attached, detached and removed.
+"""The world: objects are added, moved, attached, detached and removed; worlds from YAML files.
 
 Each change creates a new :class:`~motion_nodes.core.scene.scene.Scene` and leaves the previous one
 unchanged; a rejected change has no effect. Thread-safe.
 
-Scenes from YAML files; for the format see
-:mod:`motion_nodes.core.robot.files.scene_file`.
+Scene files, for planning without ROS:
+
+    objects:
+      table: {box: [0.6, 1.0, 0.04], position: [0.5, 0.0, 0.2]}
+      post: {cylinder: {radius: 0.04, length: 0.6}, position: [0.4, 0.2, 0.3], rpy: [0, 0.1, 0]}
+      ball: {sphere: 0.08, position: [0.3, -0.4, 0.5]}
+      rail: {capsule: {radius: 0.03, length: 0.5}, position: [0.6, 0, 0.6], quat_xyzw: [0, 1, 0, 1]}
+      part: {mesh: part.stl, scale: [0.001, 0.001, 0.001], position: [0.4, 0.0, 0.3]}
+      floor: {ground: true, position: [0.0, 0.0, -0.01]}
+
+Lengths are in metres, angles in radians, poses in the robot's base frame. Boxes have full edge
+lengths; ground is the half space z < 0 of its frame.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, overload
+from typing import Annotated, Any, Literal, overload
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import ArrayLike
 
-from motion_nodes.core.robot.files.scene_file import ObjectEntry, read_scene_file
 from motion_nodes.core.robot.poses import from_xyz_quat, from_xyz_rpy, inverse
+from motion_nodes.core.robot.robot_yaml import Name, Positive
 from motion_nodes.core.robot.tree import Box, Cylinder, Sphere, frozen
-from motion_nodes.core.scene.allowed_collisions import AllowedCollisions, Pair
+from motion_nodes.core.robot.yaml_schema import decode, read_yaml
 from motion_nodes.core.scene.mesh_file import read_mesh
 from motion_nodes.core.scene.scene import (
+    AllowedCollisions,
     AttachedBody,
     LinkMargin,
+    Pair,
     Scene,
     WorldObject,
     attached_body,
@@ -36,8 +49,81 @@ from motion_nodes.core.scene.scene import (
     world_object,
 )
 from motion_nodes.core.scene.shapes import Capsule, HalfSpace, Solid
-from motion_nodes.errors import InvalidCommand, did_you_mean
+from motion_nodes.errors import InvalidCommand, InvalidDescription, did_you_mean
 from motion_nodes.typing import Array
+
+_Three = tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class RoundEntry:
+    """A cylinder or capsule about its z axis."""
+
+    radius: Positive
+    """[m]"""
+    length: Positive
+    """Length along z [m]; that of a capsule excludes its hemispheres."""
+
+
+@dataclass(frozen=True)
+class ObjectEntry:
+    """An object: exactly one shape, and its pose."""
+
+    box: tuple[Positive, Positive, Positive] | None = None
+    sphere: Positive | None = None
+    """Radius [m]."""
+    cylinder: RoundEntry | None = None
+    capsule: RoundEntry | None = None
+    mesh: Name | None = None
+    """STL or OBJ file, relative to the scene file's folder."""
+    ground: Literal[True] | None = None
+    scale: _Three = (1.0, 1.0, 1.0)
+    """Scale of a mesh along x, y, z."""
+    position: _Three = (0.0, 0.0, 0.0)
+    """[m]"""
+    rpy: _Three | None = None
+    """Roll, pitch, yaw [rad]."""
+    quat_xyzw: tuple[float, float, float, float] | None = None
+
+    @property
+    def shape(self) -> str:
+        """Field name of the given shape."""
+        return next(name for name in SHAPES if getattr(self, name) is not None)
+
+
+SHAPES = tuple(field.name for field in fields(ObjectEntry))[:6]
+
+
+@dataclass(frozen=True)
+class SceneEntry:
+    """A complete file."""
+
+    objects: Annotated[dict[Name, ObjectEntry], Meta(min_length=0)]
+
+
+def read_scene_file(file: Path | str) -> SceneEntry:
+    """Read a file.
+
+    Raises:
+        InvalidDescription: the file cannot be read, is not YAML, or a field is missing, unknown or
+            out of range; names file and field.
+    """
+    scene = decode(read_yaml(Path(file)), SceneEntry, str(file))
+    for name, entry in scene.objects.items():
+        given = [shape for shape in SHAPES if getattr(entry, shape) is not None]
+        place = f"{file}: objects.{name}"
+        if len(given) != 1:
+            raise InvalidDescription(
+                f"{place}: needs one shape of {', '.join(SHAPES)}; given: "
+                f"{' and '.join(given) or 'none'}."
+            )
+        if entry.rpy is not None and entry.quat_xyzw is not None:
+            raise InvalidDescription(
+                f"{place}: has rpy and quat_xyzw; give one of them, or neither."
+            )
+        if entry.quat_xyzw is not None and sum(x * x for x in entry.quat_xyzw) < 1e-12:
+            raise InvalidDescription(f"{place}.quat_xyzw is zero; the identity is [0, 0, 0, 1].")
+    return scene
 
 
 class World:

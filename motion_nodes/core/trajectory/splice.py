@@ -29,9 +29,8 @@ from motion_nodes.core.trajectory.joint_trajectory import (
     TrajectorySample,
     check_time_step,
 )
-from motion_nodes.core.trajectory.path_efforts import PathEfforts
 from motion_nodes.core.trajectory.time_parameterization import scaled_limits
-from motion_nodes.core.trajectory.timed_path import MIN_SPACING, spaced
+from motion_nodes.core.trajectory.timed_path import MIN_SPACING, PathEfforts, spaced
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.tolerances import (
     EQUAL_POSITIONS,

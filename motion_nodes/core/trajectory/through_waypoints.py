@@ -29,7 +29,6 @@ from motion_nodes.core.trajectory.joint_path import (
     checked_waypoints,
 )
 from motion_nodes.core.trajectory.joint_trajectory import Infeasible
-from motion_nodes.core.trajectory.path_efforts import PathEfforts
 from motion_nodes.core.trajectory.spline import (
     SPLIT_METHODS,
     cubic_use,
@@ -45,7 +44,7 @@ from motion_nodes.core.trajectory.time_parameterization import (
     time_optimal,
     within_limits,
 )
-from motion_nodes.core.trajectory.timed_path import LimitUse, TimedPath
+from motion_nodes.core.trajectory.timed_path import LimitUse, PathEfforts, TimedPath
 from motion_nodes.core.trajectory.trajectory_checks import check_point_count
 from motion_nodes.errors import InvalidConfig, did_you_mean
 from motion_nodes.settings import check_settings, setting

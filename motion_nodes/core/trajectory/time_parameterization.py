@@ -40,8 +40,7 @@ from motion_nodes.core.trajectory.joint_path import (
     checked_waypoints,
 )
 from motion_nodes.core.trajectory.joint_trajectory import Infeasible
-from motion_nodes.core.trajectory.path_efforts import PathEfforts
-from motion_nodes.core.trajectory.timed_path import TimedPath
+from motion_nodes.core.trajectory.timed_path import PathEfforts, TimedPath
 from motion_nodes.core.trajectory.trajectory_checks import (
     check_point_count,
     limit_excess,

@@ -50,7 +50,7 @@ def read_motion(file: str) -> JointTrajectory | Waypoints | PathFile:
 
     JSON and YAML: ``joint_names`` and ``points`` with ``positions`` and, for a trajectory,
     ``time_from_start`` [s], ``velocities`` and ``accelerations``; or a path, see
-    :mod:`motion_nodes.core.robot.files.path_spec_yaml`. CSV: a column for each joint and, for a
+    :mod:`motion_nodes.core.planning.task_space_generator`. CSV: a column for each joint and, for a
     trajectory, ``time``, ``<joint>.velocity`` and ``<joint>.acceleration``.
 
     Raises:

@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.core.reactive.policy_view import joint_numbers
+from motion_nodes.core.reactive.policy_state import joint_numbers
 from motion_nodes.core.scene.scene import Scene, WorldObject
 from motion_nodes.core.scene.world import World
 from motion_nodes.errors import InvalidCommand, UnknownJoint

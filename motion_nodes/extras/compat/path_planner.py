@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.core.ik.problem import IkTolerance
-from motion_nodes.core.planning.joint_space import JointSpace
 from motion_nodes.core.planning.path_tools import interpolate
 from motion_nodes.core.planning.pipeline import PlanOptions, plan
 from motion_nodes.core.planning.planning_problem import (
     Goal,
     JointGoal,
+    JointSpace,
     PlanRequest,
     PlanResult,
     PoseGoal,

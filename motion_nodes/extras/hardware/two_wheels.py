@@ -25,8 +25,8 @@ from typing import NamedTuple
 import numpy as np
 
 from motion_nodes.core.control.stream_resampler import StreamSample
-from motion_nodes.core.robot.base_description import Name
 from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.robot.robot_yaml import Name
 from motion_nodes.errors import InvalidDescription
 from motion_nodes.extras.hardware.connections import SerialPort
 from motion_nodes.extras.hardware.robot_driver import (

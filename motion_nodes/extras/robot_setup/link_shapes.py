@@ -20,7 +20,6 @@ import numpy as np
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.tree import KinematicTree
-from motion_nodes.core.scene.allowed_collisions import AllowedCollisions
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.scene.link_geometry import LinkGeometry
 from motion_nodes.core.scene.robot_spheres import (
@@ -29,6 +28,7 @@ from motion_nodes.core.scene.robot_spheres import (
     link_bodies,
     rigid_links,
 )
+from motion_nodes.core.scene.scene import AllowedCollisions
 from motion_nodes.core.scene.sphere_set import Coverage, SphereSet
 from motion_nodes.errors import InvalidDescription
 from motion_nodes.extras.robot_setup.notes import Notes, Progress, listed

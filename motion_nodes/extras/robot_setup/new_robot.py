@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from lxml import etree  # type: ignore[import-untyped]
 
-from motion_nodes.core.robot.files.rmpflow_file import RMPFLOW_FILE, rmpflow_text
 from motion_nodes.core.robot.loader import ROBOT_FILE, load_robot
+from motion_nodes.core.robot.rmpflow_settings import RMPFLOW_FILE, rmpflow_text
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.tree import KinematicTree
 from motion_nodes.core.robot.urdf import read_urdf

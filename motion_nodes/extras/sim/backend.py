@@ -21,8 +21,8 @@ from motion_nodes.core.bases.odometry import Odometry
 from motion_nodes.core.control.reference_tracks import ReferenceTracks
 from motion_nodes.core.control.stream_resampler import ResamplerSettings, StreamSample
 from motion_nodes.core.robot.bounds import repeated
+from motion_nodes.core.robot.configurations import Followers
 from motion_nodes.core.robot.inverse_dynamics import STANDARD_GRAVITY
-from motion_nodes.core.robot.mimic_joints import Followers
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.tree import frozen
 from motion_nodes.errors import InvalidConfig, InvalidDescription, MotionError, did_you_mean

@@ -16,10 +16,14 @@ from dataclasses import dataclass
 import mujoco
 import numpy as np
 
-from motion_nodes.core.robot.base_description import HolonomicSpec, RollerWheel
 from motion_nodes.core.robot.inverse_dynamics import STANDARD_GRAVITY
 from motion_nodes.core.robot.robot import Robot
-from motion_nodes.core.robot.robot_yaml import ContactDescription, RollerDescription
+from motion_nodes.core.robot.robot_yaml import (
+    ContactDescription,
+    HolonomicSpec,
+    RollerDescription,
+    RollerWheel,
+)
 from motion_nodes.core.robot.tree import Cylinder, Inertial, Joint, JointKind, Mimic, Shape
 from motion_nodes.errors import InvalidConfig, InvalidDescription
 from motion_nodes.extras.sim.backend import RobotPlacement

@@ -20,7 +20,7 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.core.robot.mimic_joints import follower_names
+from motion_nodes.core.robot.configurations import follower_names
 from motion_nodes.core.robot.tree import frozen
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.extras.sim.backend import (

@@ -18,8 +18,8 @@ from motion_nodes.core.bases.base import Twist2
 from motion_nodes.core.bases.from_robot import base_of
 from motion_nodes.core.planning.pipeline import plan
 from motion_nodes.core.planning.planning_problem import JointGoal, PlanRequest
-from motion_nodes.core.robot.base_description import DifferentialSpec
 from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.robot.robot_yaml import DifferentialSpec
 from motion_nodes.core.robot.tree import JointKind
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.errors import MotionError

@@ -17,10 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.core.robot.tree import Box, Cylinder, Sphere
-from motion_nodes.core.scene.allowed_collisions import AllowedCollisions
 from motion_nodes.core.scene.mesh_file import hulls_of
 from motion_nodes.core.scene.robot_spheres import link_bodies
-from motion_nodes.core.scene.scene import Part, Scene
+from motion_nodes.core.scene.scene import AllowedCollisions, Part, Scene
 from motion_nodes.core.scene.scenery import SCENERY
 from motion_nodes.core.scene.shapes import (
     Capsule,

@@ -18,7 +18,7 @@ from typing import TypeVar
 import numpy as np
 import viser
 
-from motion_nodes.core.robot.joint_turns import turns_of
+from motion_nodes.core.robot.limits import turns_of
 from motion_nodes.core.robot.tree import JointKind
 from motion_nodes.extras.viewer.panel_style import AngleUnit, plain, show_text
 from motion_nodes.extras.viewer.robot_view import GHOST, Appearance, RobotView, ghost_of

@@ -10,7 +10,7 @@ import numpy as np
 import viser
 from numpy.typing import NDArray
 
-from motion_nodes.core.robot.joint_turns import turns_of
+from motion_nodes.core.robot.limits import turns_of
 from motion_nodes.core.robot.link_poses import LinkPoses
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.extras.viewer.joint_panel import show_value

@@ -17,12 +17,11 @@ from typing import Any
 import numpy as np
 
 from motion_nodes.core.ik.tool_goal import ArticulationIk
+from motion_nodes.core.robot.configurations import checked_state
 from motion_nodes.core.robot.link_poses import LinkPoses
 from motion_nodes.core.robot.poses import inverse
 from motion_nodes.core.robot.robot import Robot
-from motion_nodes.core.scene.allowed_collisions import touch_links
-from motion_nodes.core.scene.configurations import checked_state
-from motion_nodes.core.scene.scene import WorldObject
+from motion_nodes.core.scene.scene import WorldObject, touch_links
 from motion_nodes.core.scene.world import World
 from motion_nodes.core.trajectory.joint_trajectory import Trajectory
 from motion_nodes.errors import InvalidCommand, MotionError, UnknownJoint

@@ -22,9 +22,8 @@ from motion_nodes.kernels.collision.collision_memory import FIELDS, KINDS, added
 from motion_nodes.kernels.expression_graph import Program
 from motion_nodes.kernels.formulas.shapes import ShapeFormula
 from motion_nodes.kernels.kinematic_arrays import PackedArrays
-from motion_nodes.kernels.kinematics_codegen import KinematicsTracer
 from motion_nodes.kernels.llvm_text import module_text
-from motion_nodes.kernels.robot_codegen import load_code
+from motion_nodes.kernels.robot_codegen import KinematicsTracer, load_code
 from motion_nodes.kernels.simd import Lanes
 from motion_nodes.typing import Array
 

@@ -16,11 +16,12 @@ import math
 
 import numpy as np
 
-from motion_nodes.kernels.ik.closed_form import MOST, closed_form
-from motion_nodes.kernels.ik.subproblems import (
+from motion_nodes.kernels.ik.closed_form import (
+    MOST,
     Vector,
     along,
     back,
+    closed_form,
     cross,
     dot,
     length,

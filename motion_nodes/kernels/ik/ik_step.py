@@ -39,8 +39,8 @@ from motion_nodes.kernels.formulas.ops import (
     transposed,
 )
 from motion_nodes.kernels.kinematic_arrays import PackedArrays
-from motion_nodes.kernels.kinematics_codegen import KinematicsTracer
 from motion_nodes.kernels.memory_layout import FieldLayout
+from motion_nodes.kernels.robot_codegen import KinematicsTracer
 from motion_nodes.typing import Array
 
 LANES = 8

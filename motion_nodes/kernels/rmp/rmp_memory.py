@@ -15,7 +15,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.kernels.collision.collision_memory import added_shapes
+from motion_nodes.kernels.collision.collision_memory import (
+    ALIGNED_BOX,
+    CAPSULE,
+    HALF_SPACE,
+    KINDS,
+    TRIANGLE,
+)
 from motion_nodes.kernels.formulas.shapes import BALL, BOX, CONE, CYLINDER, ShapeFormula
 from motion_nodes.kernels.kinematic_arrays import FIXED, PackedArrays
 from motion_nodes.kernels.memory_layout import FieldLayout
@@ -43,7 +49,9 @@ BALL_VALUES = (9, 10, 11, 15)
 """Position and radius among the values of a ball."""
 BOUNDED_BY = {BALL.name: 0, BOX.name: 3, CYLINDER.name: 2, CONE.name: 2}
 """Number of leading sizes, by shape, whose norm bounds the distance of its core from the origin,
-which is inside; registered shapes are unbounded."""
+which is inside; others are unbounded."""
+PACKED_AS_OTHERS = (ALIGNED_BOX, CAPSULE, HALF_SPACE, TRIANGLE)
+"""Kinds of leaves that are no shapes of obstacles: solids made of them become boxes or balls."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,7 +244,7 @@ def bounding_radii(shape: str, rows: Array) -> Array:
 
 def obstacle_shapes() -> dict[str, ShapeFormula]:
     """Return the shapes of obstacles, by name."""
-    return {shape.name: shape for shape in (BALL, BOX, CYLINDER, CONE, *added_shapes())}
+    return {shape.name: shape for kind, shape in KINDS.items() if kind not in PACKED_AS_OTHERS}
 
 
 def obstacle_field(name: str) -> str:

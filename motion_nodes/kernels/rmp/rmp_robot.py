@@ -32,7 +32,6 @@ from motion_nodes.kernels.formulas.ops import (
 )
 from motion_nodes.kernels.formulas.rmps import JointState, ToolState
 from motion_nodes.kernels.kinematic_arrays import PRISMATIC, REVOLUTE
-from motion_nodes.kernels.kinematics_codegen import KinematicsTracer
 from motion_nodes.kernels.llvm_builder import FunctionBuilder
 from motion_nodes.kernels.llvm_text import LlvmFunction
 from motion_nodes.kernels.memory_layout import FieldLayout
@@ -43,6 +42,7 @@ from motion_nodes.kernels.rmp.rmp_memory import (
     RmpRun,
     sphere_runs,
 )
+from motion_nodes.kernels.robot_codegen import KinematicsTracer
 from motion_nodes.kernels.simd import Lanes
 
 UPPER = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 from motion_nodes.core.control.contact_wrench import WrenchLimits
 from motion_nodes.core.control.gripper import GraspSettings, GripperConfig
-from motion_nodes.core.control.impedance_settings import ImpedanceSettings
 from motion_nodes.core.control.joint_guard import effort_margins
+from motion_nodes.core.control.pose_targets import ImpedanceSettings
 from motion_nodes.core.robot.limits import joint_indices
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.robot_yaml import DRIVE_MODES

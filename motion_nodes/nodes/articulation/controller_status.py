@@ -30,9 +30,8 @@ from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.services import respond_from_loop
 from motion_nodes.ros.current_state_monitor import CONTACT, PREEMPTED
 from motion_nodes.ros.diagnostics import Report
-from motion_nodes.ros.joint_topics import JointStateReader
+from motion_nodes.ros.joint_topics import JointSample, JointSampleReader, JointStateReader
 from motion_nodes.ros.messages.cdr import InvalidMessage
-from motion_nodes.ros.messages.joint_samples import JointSample, JointSampleReader
 from motion_nodes.ros.messages.trajectory_messages import seconds
 from motion_nodes.ros.node import MotionNode
 

@@ -34,11 +34,12 @@ from motion_nodes.nodes.articulation.articulation_params import ArticulationPara
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.action_servers import ActionGoal, ActionOutcome, LoopActionServer
 from motion_nodes.ros.joint_topics import set_stamp
-from motion_nodes.ros.messages.mimic_messages import leader_tolerances, leader_trajectory
 from motion_nodes.ros.messages.trajectory_messages import (
     TrajectoryRules,
     drop_points,
     fill_seconds,
+    leader_tolerances,
+    leader_trajectory,
     seconds,
     size_fault,
     tolerance_requests,

@@ -26,8 +26,8 @@ from motion_nodes.core.control.gripper import (
 )
 from motion_nodes.core.control.joint_command import JointCommand
 from motion_nodes.core.control.joint_guard import GRIPPER_GROUP
+from motion_nodes.core.robot.configurations import NamedJoints
 from motion_nodes.core.robot.limits import JointLimits
-from motion_nodes.core.robot.mimic_joints import NamedJoints
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.nodes.articulation.articulation_config import gripper_config

@@ -20,10 +20,9 @@ from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool
 
 from motion_nodes.core.control.cartesian_impedance import CartesianImpedance
-from motion_nodes.core.control.impedance_settings import ImpedanceSettings
 from motion_nodes.core.control.joint_command import STREAM_PAUSE, Stream, StreamSenders
-from motion_nodes.core.control.pose_targets import PoseTrajectory
-from motion_nodes.core.robot.bounds import JOINT_POSITION, check_count, check_numbers
+from motion_nodes.core.control.pose_targets import ImpedanceSettings, PoseTrajectory
+from motion_nodes.core.robot.bounds import JOINT_POSITION, check_count
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError, UnknownJoint
@@ -266,7 +265,7 @@ class ImpedanceInputs:
         names = list(message.name) or list(joints)
         if len(names) != len(message.position):
             raise InvalidCommand(f"{len(names)} names for {len(message.position)} positions")
-        check_numbers(message.position, JOINT_POSITION, "position", names)
+        JOINT_POSITION.check(message.position, "position", names)
         if not np.isfinite(message.position).all():
             raise InvalidCommand(f"a position of the posture is not finite: {message.position}")
         known = self._state.joint_names

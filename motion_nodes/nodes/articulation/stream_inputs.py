@@ -29,14 +29,14 @@ from motion_nodes.core.control.joint_command import (
     StreamSenders,
     interface_problem,
 )
-from motion_nodes.core.robot.mimic_joints import NamedJoints
+from motion_nodes.core.control.state_plausibility import SenderWatch
+from motion_nodes.core.robot.configurations import NamedJoints
 from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError
 from motion_nodes.ros import qos
 from motion_nodes.ros.current_state_monitor import BLOCKED
+from motion_nodes.ros.joint_topics import JointSample, JointSampleReader
 from motion_nodes.ros.messages.cdr import InvalidMessage
-from motion_nodes.ros.messages.joint_samples import JointSample, JointSampleReader
 from motion_nodes.ros.ros_time import command_time
-from motion_nodes.ros.wheeled.base_commands import SenderWatch
 from motion_nodes.typing import Array
 
 if TYPE_CHECKING:

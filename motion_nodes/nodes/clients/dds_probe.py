@@ -28,7 +28,7 @@ from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.diagnostics import LEVELS
 from motion_nodes.ros.environment import init_arguments
 from motion_nodes.ros.heartbeat import echo_topics, quiet_node
-from motion_nodes.ros.records import CONTROL_VARIABLE, ECHO_VARIABLE, Beat, Echo, report
+from motion_nodes.ros.process_reports import CONTROL_VARIABLE, ECHO_VARIABLE, Beat, Echo, report
 
 PERIOD = 0.2
 """[s] Polling period of echoes, after which the next ping is sent."""

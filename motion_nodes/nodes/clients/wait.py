@@ -17,7 +17,7 @@ from rclpy.node import Node
 from motion_nodes.ros import qos, signals
 from motion_nodes.ros.clients.client_node import client_node
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
-from motion_nodes.ros.readiness import NEVER
+from motion_nodes.ros.process_reports import NEVER
 
 _POLL_PERIOD = 0.02
 """Period of polling [s]."""

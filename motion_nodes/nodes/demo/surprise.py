@@ -23,7 +23,7 @@ from motion_nodes.nodes.demo.follow import target_at
 from motion_nodes.ros import qos
 from motion_nodes.ros.joint_topics import stamp_ns
 from motion_nodes.ros.names import OCCUPANCY_MAPPER, REACTIVE_POLICY
-from motion_nodes.ros.scene.octomaps import voxels_of
+from motion_nodes.ros.scene.scene_update import voxels_of
 from motion_nodes.typing import Array
 
 ARM = "franka"

@@ -17,7 +17,6 @@ from moveit_msgs.msg import ConstraintEvalResult, ContactInformation, MoveItErro
 from trajectory_msgs.msg import JointTrajectoryPoint
 
 from motion_nodes.core.ik.chain import IkChain
-from motion_nodes.core.ik.collision_free import CollisionFree
 from motion_nodes.core.ik.problem import (
     IkBatchResult,
     IkRequest,
@@ -26,15 +25,15 @@ from motion_nodes.core.ik.problem import (
     IkSolver,
     Validity,
 )
+from motion_nodes.core.ik.request_validation import FULL, solve_reachable
 from motion_nodes.core.ik.solver import LeastSquaresIk
 from motion_nodes.core.ik.solvers import make_solver
-from motion_nodes.core.ik.task_mask import FULL, solve_reachable
 from motion_nodes.core.planning.planning_problem import PoseGoal, PosesGoal
 from motion_nodes.core.planning.several_poses import solve_poses
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.poses import inverse
 from motion_nodes.core.robot.robot import Group, Robot
-from motion_nodes.core.scene.checker import CheckerCache, CollisionChecker
+from motion_nodes.core.scene.checker import CheckerCache, CollisionChecker, CollisionFree
 from motion_nodes.core.scene.scene import Scene
 from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError, UnknownFrame
 from motion_nodes.nodes.kinematics.solution_checks import (
@@ -47,7 +46,7 @@ from motion_nodes.nodes.kinematics.solution_checks import (
     excesses,
 )
 from motion_nodes.ros.current_state_monitor import CurrentStateMonitor
-from motion_nodes.ros.messages.goal_constraints import GoalContext, joint_goal
+from motion_nodes.ros.messages.constraints import GoalContext, joint_goal
 from motion_nodes.ros.messages.moveit_messages import (
     RequestRejected,
     fill_robot_state,
@@ -558,7 +557,9 @@ class IkBatches:
                 )
             scene = own.scene(request.start_state, q)
             notes.append(own.scene_note())
-            acceptance = CollisionFree(self._checkers.checker(group, scene, q), chain.chain)
+            acceptance = CollisionFree(
+                self._checkers.checker(group, scene, q), chain.chain.joint_names
+            )
         seed, settings = q[own.robot.indices(chain.joint_names)], own.settings()
         parts = []
         for begin in range(0, len(targets), CHUNK):

@@ -22,7 +22,7 @@ from motion_nodes.core.scene.contacts import Contact
 from motion_nodes.core.scene.exact_warm_up import after_compilation
 from motion_nodes.core.scene.link_margins import scene_for
 from motion_nodes.core.scene.scene import Scene
-from motion_nodes.ros.messages.goal_constraints import (
+from motion_nodes.ros.messages.constraints import (
     GoalContext,
     of_leaders,
     orientation_of,

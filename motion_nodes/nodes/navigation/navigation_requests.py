@@ -27,7 +27,7 @@ from motion_nodes.core.navigation.approaches import (
 )
 from motion_nodes.core.navigation.base_motion import BaseMotion
 from motion_nodes.core.navigation.follow_path import LAWS, FollowPath
-from motion_nodes.core.navigation.grid_plan import NoGridPath
+from motion_nodes.core.navigation.map_planner import NoGridPath
 from motion_nodes.core.navigation.navigator import MotionResult
 from motion_nodes.core.navigation.planar_geometry import PlanarPath, Pose2
 from motion_nodes.core.navigation.pose_motions import Spin as SpinMotion

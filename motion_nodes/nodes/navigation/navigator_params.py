@@ -15,29 +15,31 @@ from motion_nodes.core.navigation.approaches import (
     ApproachConfig,
     QuinticConfig,
 )
-from motion_nodes.core.navigation.base_motion import GoalTolerance, ProgressCheck, StoppedCheck
-from motion_nodes.core.navigation.detour_search import DetourConfig
-from motion_nodes.core.navigation.detours import Submit, at_once
-from motion_nodes.core.navigation.follow_path import LAWS, FollowConfig
+from motion_nodes.core.navigation.base_motion import (
+    BaseKind,
+    GoalTolerance,
+    MotionLimits,
+    ProgressCheck,
+    StoppedCheck,
+)
+from motion_nodes.core.navigation.detours import DetourConfig, Submit, at_once
+from motion_nodes.core.navigation.follow_path import LAWS, FollowConfig, SteeringConfig
 from motion_nodes.core.navigation.footprint import (
     Footprint,
     body_heights,
     footprint_from,
     footprint_of,
 )
-from motion_nodes.core.navigation.grid_plan import GridPlanConfig
-from motion_nodes.core.navigation.map_planner import PlannedBase
-from motion_nodes.core.navigation.motion_limits import BaseKind, MotionLimits
+from motion_nodes.core.navigation.map_planner import GridPlanConfig, PlannedBase
 from motion_nodes.core.navigation.obstacle_avoidance import (
     AvoidanceConfig,
     GuardConfig,
     ObstacleAvoidance,
 )
 from motion_nodes.core.navigation.obstacle_memory import MemoryConfig
-from motion_nodes.core.navigation.path_tracking import SteeringConfig
 from motion_nodes.core.navigation.pose_motions import TurnThenDriveConfig
-from motion_nodes.core.robot.base_description import AckermannSpec, DifferentialSpec, HolonomicSpec
 from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.robot.robot_yaml import AckermannSpec, DifferentialSpec, HolonomicSpec
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.ros.names import BASE_CONTROLLER_DOC
 from motion_nodes.ros.node import RobotParams

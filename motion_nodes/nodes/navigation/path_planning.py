@@ -15,15 +15,17 @@ from nav2_msgs.action import ComputePathThroughPoses, ComputePathToPose, SmoothP
 from nav_msgs.msg import OccupancyGrid as GridMessage
 from nav_msgs.msg import Path
 
-from motion_nodes.core.navigation.grid_plan import (
+from motion_nodes.core.navigation.map_planner import (
+    METHODS,
     MOST_CELLS,
     GridPlanConfig,
+    MapPlanner,
     NoGridPath,
     OccupancyGrid,
+    PlannedBase,
     grid_from_file,
     smoothed,
 )
-from motion_nodes.core.navigation.map_planner import METHODS, MapPlanner, PlannedBase
 from motion_nodes.core.navigation.planar_geometry import PlanarPath, Pose2
 from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.nodes.navigation.navigation_requests import (

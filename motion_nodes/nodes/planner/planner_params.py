@@ -10,13 +10,13 @@ import dataclasses
 from functools import cached_property
 
 from motion_nodes.core.bases.from_robot import root_height
-from motion_nodes.core.control.impedance_settings import ImpedanceSettings
+from motion_nodes.core.control.pose_targets import ImpedanceSettings
 from motion_nodes.core.planning.pipeline import PlanOptions
 from motion_nodes.core.planning.recovery import RecoverySettings
 from motion_nodes.core.robot.inverse_dynamics import Payload
 from motion_nodes.core.robot.loader import load_description
 from motion_nodes.core.robot.placement import parse_placements
-from motion_nodes.core.robot.robot import Group, Robot
+from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.scene.scenery import Scenery, floor_of, joined, neighbours_of
 from motion_nodes.ros.clients.trajectory_execution import ExecutionParams
 from motion_nodes.ros.parameters import core_param, core_params, param, settings_from
@@ -150,13 +150,12 @@ class RrtPlannerParams(ExecutionParams):
         """Settings of the recovery from invalid start states; None if it is disabled."""
         return settings_from(self, RecoverySettings, "recovery_") if self.recovery else None
 
-
-def payload_of(params: RrtPlannerParams, group: Group) -> Payload | None:
-    """Return the payload that motions of a group carry; None without one, or without a tip."""
-    if params.payload_mass == 0.0 or group.tip is None:
-        return None
-    x, y, z = params.payload_center
-    return Payload(group.tip, params.payload_mass, (x, y, z))
+    def payload(self, tip: str | None) -> Payload | None:
+        """Return the payload that motions of a tip carry; None without one, or without a tip."""
+        if self.payload_mass == 0.0 or tip is None:
+            return None
+        x, y, z = self.payload_center
+        return Payload(tip, self.payload_mass, (x, y, z))
 
 
 def scenery_for(

@@ -23,7 +23,7 @@ from moveit_msgs.srv import (
 )
 from std_srvs.srv import Trigger
 
-from motion_nodes.core.planning.plan_adapters import recovery_trajectory
+from motion_nodes.core.planning.pipeline import recovery_trajectory
 from motion_nodes.core.planning.planners import find_planner, planner_names
 from motion_nodes.core.planning.recovery import RecoverySettings, check_recovery, recover
 from motion_nodes.core.planning.tool_motions import ToolMotion
@@ -32,21 +32,20 @@ from motion_nodes.core.robot.robot import Group
 from motion_nodes.core.robot.robot_xml import group_urdf
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.errors import InvalidConfig, MotionError
-from motion_nodes.nodes.planner.cartesian_requests import straight_path
-from motion_nodes.nodes.planner.industrial_requests import (
+from motion_nodes.nodes.planner.planned_motion import PlanJob
+from motion_nodes.nodes.planner.planning_requests import plan_batch
+from motion_nodes.nodes.planner.tool_motion_requests import (
     NO_ITEMS,
     fill_sequence,
     plan_motion_sequence,
     sequence_job,
+    straight_path,
 )
-from motion_nodes.nodes.planner.plan_jobs import PlanJob
-from motion_nodes.nodes.planner.planning_requests import plan_batch
 from motion_nodes.ros import qos
 from motion_nodes.ros.clients.trajectory_execution import ExecutedMotion
 from motion_nodes.ros.concurrency.services import ServiceThreads
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, require_active, set_code
-from motion_nodes.ros.messages.plan_messages import trajectory_message
-from motion_nodes.ros.messages.request_fields import INDUSTRIAL, PIPELINE
+from motion_nodes.ros.messages.plan_messages import INDUSTRIAL, PIPELINE, trajectory_message
 from motion_nodes.ros.parameters import settings_from
 from motion_nodes.typing import Array
 

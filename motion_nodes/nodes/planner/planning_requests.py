@@ -18,9 +18,8 @@ from typing import Any
 from moveit_msgs.msg import MoveItErrorCodes, RobotState, RobotTrajectory
 
 from motion_nodes.core.planning.cartesian import cruising
-from motion_nodes.core.planning.constrained.constrained_search import ConstrainedRrt
-from motion_nodes.core.planning.pipeline import MotionPlan, PlanOptions, plan
-from motion_nodes.core.planning.plan_adapters import joined
+from motion_nodes.core.planning.constrained_search import ConstrainedRrt
+from motion_nodes.core.planning.pipeline import MotionPlan, PlanOptions, joined, plan
 from motion_nodes.core.planning.planners import (
     DirectMotion,
     PlannerSettings,
@@ -32,34 +31,31 @@ from motion_nodes.core.planning.trajopt import TrajOptSettings
 from motion_nodes.core.planning.warm_up import load_planning
 from motion_nodes.core.robot.robot import Group
 from motion_nodes.core.scene.checker import CheckerCache
-from motion_nodes.errors import InvalidCommand, MotionError, UnknownFrame
+from motion_nodes.errors import MotionError
 from motion_nodes.kernels.compute_clock import compute_time
-from motion_nodes.nodes.planner.industrial_requests import plan_tool_motion
-from motion_nodes.nodes.planner.plan_jobs import PlanJob, PlannedMotion, tool_speed
-from motion_nodes.nodes.planner.planner_params import RrtPlannerParams, payload_of
+from motion_nodes.nodes.planner.planned_motion import PlanJob, PlannedMotion
+from motion_nodes.nodes.planner.planner_params import RrtPlannerParams
 from motion_nodes.nodes.planner.planning_scene import PlanningSceneOwner
+from motion_nodes.nodes.planner.tool_motion_requests import plan_tool_motion
 from motion_nodes.ros.current_state_monitor import CurrentStateMonitor
-from motion_nodes.ros.messages.goal_constraints import GoalContext, goals_of
+from motion_nodes.ros.messages.constraints import GoalContext
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, joint_values, requested_group
-from motion_nodes.ros.messages.path_constraints import path_constraints_of
 from motion_nodes.ros.messages.plan_messages import (
+    ERROR_CODES,
     PLAN_CODES,
+    not_used,
     planning_time,
+    reference_path,
+    requested_motion,
     scaling,
     state_message,
     trajectory_message,
 )
-from motion_nodes.ros.messages.request_fields import not_used, reference_path, requested_motion
 from motion_nodes.ros.node import RobotNode
 from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.typing import Array
 
 Codes = MoveItErrorCodes
-ERROR_CODES: dict[type, int] = {
-    InvalidCommand: Codes.INVALID_GOAL_CONSTRAINTS,
-    UnknownFrame: Codes.INVALID_LINK_NAME,
-}
-"""MoveIt error code by type of the planning core's error."""
 MAX_MOTIONS = 1000
 """Max number of motions in a request."""
 
@@ -162,9 +158,9 @@ class PlanningRequests:
         scene = self.scenes.scene_with(job.scene_diff, request.start_state)
         frames = self.frames.in_scene(scene)
         context = GoalContext(self.robot, group, q, frames, [*notes, *job.notes])
-        constraints = path_constraints_of(request.path_constraints, context)
-        speed = tool_speed(request, context)
-        goals = goals_of(request.goal_constraints, context)
+        constraints = context.path_constraints(request.path_constraints)
+        speed = context.tool_speed(request)
+        goals = context.goals(request.goal_constraints)
         options = self._options(request, group, bool(constraints))
         guided = isinstance(options.settings, TrajOptSettings) and not constraints
         if guided and request.reference_trajectories:
@@ -180,10 +176,8 @@ class PlanningRequests:
             cancelled=cancelled,
             constraints=constraints,
         )
-        # A recovery would not satisfy them.
-        recovery = None if constraints else params.recovery_settings
         try:
-            found = plan(problem, options, recovery)
+            found = plan(problem, options)
             if speed is not None:
                 found = _cruising(problem, options, found, speed)
             if found.trajectory is None:
@@ -238,7 +232,9 @@ class PlanningRequests:
             attempts=max(1, request.num_planning_attempts),
             preferred_clearance=self.params.preferred_clearance,
             effort_share=self.params.effort_share,
-            payload=payload_of(self.params, group),
+            payload=self.params.payload(group.tip),
+            # A recovery would not satisfy the constraints.
+            recovery=None if constrained else self.params.recovery_settings,
             velocity_scaling=scaling(
                 request.max_velocity_scaling_factor, "max_velocity_scaling_factor"
             ),

@@ -20,13 +20,12 @@ from moveit_msgs.srv import ServoCommandType
 from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool, Trigger
 
-from motion_nodes.core.reactive.follower_settings import RobotMotion
 from motion_nodes.core.reactive.numpy_policy import Goal
 from motion_nodes.core.reactive.policy import RmpflowPolicy
-from motion_nodes.core.reactive.policy_view import PolicyView
+from motion_nodes.core.reactive.policy_state import PolicyView, RobotMotion
 from motion_nodes.core.reactive.target_follower import Follower
-from motion_nodes.core.robot.bounds import JOINT_POSITION, check_numbers
-from motion_nodes.core.robot.mimic_joints import NamedJoints
+from motion_nodes.core.robot.bounds import JOINT_POSITION
+from motion_nodes.core.robot.configurations import NamedJoints
 from motion_nodes.core.scene.scene import Scene
 from motion_nodes.errors import InvalidCommand, MotionError, UnknownJoint
 from motion_nodes.ros import qos
@@ -406,7 +405,7 @@ class RmpflowInputs:
         for name in given:
             if name not in robot.tree.joints:
                 raise UnknownJoint(name, robot.joint_names, "the robot")
-        check_numbers(message.position, JOINT_POSITION, "position", given)
+        JOINT_POSITION.check(message.position, "position", given)
         named = self._named(given)
         posture = self._follower.posture.copy()
         for name, position in zip(named.names, named.positions(message.position), strict=True):

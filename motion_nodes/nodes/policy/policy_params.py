@@ -7,14 +7,12 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from motion_nodes.core.reactive.follower_settings import FollowerSettings
 from motion_nodes.core.reactive.integration import SmoothingSettings
-from motion_nodes.core.reactive.mpc.mpc_settings import MpcSettings
-from motion_nodes.core.reactive.mpc.policy import MpcPolicy
+from motion_nodes.core.reactive.mpc_policy import MpcPolicy
+from motion_nodes.core.reactive.mpc_settings import MpcSettings
 from motion_nodes.core.reactive.policy import RmpflowPolicy
-from motion_nodes.core.reactive.status import StuckSettings
-from motion_nodes.core.robot.files.rmpflow_file import read_rmpflow
-from motion_nodes.core.robot.rmpflow_settings import RmpflowSettings
+from motion_nodes.core.reactive.policy_state import FollowerSettings, StuckSettings
+from motion_nodes.core.robot.rmpflow_settings import RmpflowSettings, read_rmpflow
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.ros.names import JOINT_CONTROLLER
 from motion_nodes.ros.node import FramedParams

@@ -18,11 +18,9 @@ from moveit_msgs.msg import ServoStatus
 from rclpy.serialization import serialize_message
 from visualization_msgs.msg import MarkerArray
 
-from motion_nodes.core.reactive.follower_settings import Phase
 from motion_nodes.core.reactive.policy import RmpflowPolicy
 from motion_nodes.core.reactive.policy_inspection import PolicyInspector
-from motion_nodes.core.reactive.policy_view import PolicyView
-from motion_nodes.core.reactive.status import Errors
+from motion_nodes.core.reactive.policy_state import Errors, Phase, PolicyView
 from motion_nodes.core.reactive.targets import FollowerCommand, JogCommand
 from motion_nodes.core.robot.rmpflow_settings import RmpflowSettings
 from motion_nodes.ros.joint_topics import set_stamp

@@ -27,8 +27,7 @@ from visualization_msgs.msg import Marker, MarkerArray
 
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.robot import Robot
-from motion_nodes.core.scene.allowed_collisions import touch_links
-from motion_nodes.core.scene.scene import WorldObject
+from motion_nodes.core.scene.scene import WorldObject, touch_links
 from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.extras.viewer.browser import BrowserViewer
 from motion_nodes.extras.viewer.planning_view import Drawing

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from sensor_msgs.msg import JointState
 
 from motion_nodes.core.control.stream_resampler import StreamSample
-from motion_nodes.core.robot.mimic_joints import NamedJoints
+from motion_nodes.core.robot.configurations import NamedJoints
 from motion_nodes.core.robot.tree import KinematicTree
 from motion_nodes.errors import InvalidCommand, UnknownJoint
 from motion_nodes.ros.joint_topics import stamp_ns

@@ -5,7 +5,7 @@ Subscriptions, services and actions of the suite's nodes check every message aga
 before any other code reads it. The check of a type is generated once, from its fields: magnitudes
 of numbers, lengths of sequences and strings. NaN and infinity are left to the readers, since they
 are valid in some messages. Large fields that are read as arrays (:data:`READ_ELSEWHERE`) are
-checked there, by :func:`motion_nodes.core.robot.bounds.check_numbers`, against the same bounds.
+checked there, by :meth:`motion_nodes.core.robot.bounds.Bound.check`, against the same bounds.
 
 Failure responses of services and actions of any type.
 """
@@ -239,7 +239,7 @@ def _length(value: float, path: str, lengths: Bound) -> None:
 def _numbers(bound: Bound | None, max_count: int) -> Check:
     def check(values: Any, path: str, lengths: Bound) -> None:
         bounds.check_count(len(values), max_count, path)
-        bounds.check_numbers(values, bound or lengths, path)
+        (bound or lengths).check(values, path)
 
     return check
 

@@ -14,7 +14,7 @@ from geometry_msgs.msg import Pose
 from moveit_msgs.msg import MoveItErrorCodes, RobotState
 
 from motion_nodes.core.robot.bounds import JOINT_STATE, LENGTH, QUATERNION_NORM
-from motion_nodes.core.robot.mimic_joints import MEASURED, leader_values
+from motion_nodes.core.robot.configurations import leader_values
 from motion_nodes.core.robot.robot import Group, Robot
 from motion_nodes.errors import (
     InvalidCommand,
@@ -186,7 +186,7 @@ def joint_values(state: RobotState, robot: Robot, what: str) -> dict[str, float]
                 f"{what} has {name} at {value:.6g}; allowed is {JOINT_STATE.text()}",
             )
     try:
-        return leader_values(robot.tree, values, MEASURED)
+        return leader_values(robot.tree, values, measured=True)
     except InvalidCommand as error:
         raise RequestRejected(MoveItErrorCodes.INVALID_ROBOT_STATE, f"{what}: {error}") from None
 

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans as moveit_msgs: trajectories, error codes, displayed paths."""
+"""Fields of planning requests; plans as moveit_msgs: trajectories, error codes, displayed paths.
+
+No field of a request is ignored silently: one without an effect is named in a note, an invalid one
+rejected; see ``docs/planning.md``.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +19,12 @@ from numpy.typing import NDArray
 from trajectory_msgs.msg import JointTrajectoryPoint
 
 from motion_nodes.core.planning.planning_problem import PlanStatus
+from motion_nodes.core.planning.tool_motions import ArcPoint, ToolMotion
+from motion_nodes.core.robot.bounds import JOINT_POSITION, POINTS
 from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory
-from motion_nodes.ros.messages.moveit_messages import RequestRejected, fill_robot_state
+from motion_nodes.errors import InvalidCommand, UnknownFrame, did_you_mean
+from motion_nodes.ros.messages.constraints import GoalContext
+from motion_nodes.ros.messages.moveit_messages import RequestRejected, fill_robot_state, pose_of
 
 Codes = MoveItErrorCodes
 
@@ -40,6 +48,11 @@ PLAN_CODES = {
     PlanStatus.INVALID_PATH: Codes.INVALID_MOTION_PLAN,
 }
 """MoveIt's error code for each planning status."""
+ERROR_CODES: dict[type, int] = {
+    InvalidCommand: Codes.INVALID_GOAL_CONSTRAINTS,
+    UnknownFrame: Codes.INVALID_LINK_NAME,
+}
+"""MoveIt's error code by type of the planning core's error."""
 
 
 def trajectory_message(trajectory: JointTrajectory, frame: str = "") -> RobotTrajectory:
@@ -134,3 +147,216 @@ def planning_time(value: float, default: float) -> float:
             f"allowed_planning_time is {value} s; give a positive time, or 0 for {default:g} s",
         )
     return value or default
+
+
+Path = tuple[tuple[float, ...], ...]
+AT_REST = 0.02
+"""Max joint velocity of a start state that counts as being at rest [rad/s or m/s]."""
+PIPELINE = "motion_nodes"
+"""Name of the default pipeline."""
+INDUSTRIAL = "pilz_industrial_motion_planner"
+"""Name of the pipeline with PTP, LIN and CIRC, as in MoveIt."""
+_EQUIVALENT = ("ompl", "move_group", "chomp", "stomp")
+"""Names of MoveIt's pipelines that clients send by default; a note names the one that is used."""
+_ARC_NAMES = ("interim", "center")
+
+
+def not_used(request: Any, *, guided: bool = False) -> list[str]:
+    """Return notes on fields of a MotionPlanRequest that are set but have no effect.
+
+    Args:
+        request: the request.
+        guided: whether the planner starts from ``reference_trajectories``.
+
+    Raises:
+        RequestRejected: an empty workspace, or trajectory constraints.
+    """
+    if request.trajectory_constraints.constraints:
+        raise RequestRejected(
+            MoveItErrorCodes.INVALID_GOAL_CONSTRAINTS,
+            "trajectory_constraints are not supported; use path_constraints, or several goals",
+        )
+    notes = _workspace(request.workspace_parameters)
+    if request.num_planning_attempts < 0:
+        notes.append(f"num_planning_attempts is {request.num_planning_attempts}; 1 is used")
+    if request.reference_trajectories and not guided:
+        notes.append(
+            "reference_trajectories are not used by this planner; 'TrajOpt' optimizes the first one"
+        )
+    moving = moving_joints(request.start_state)
+    if moving:
+        notes.append(
+            f"velocities of start_state are not used ({moving[0]} is moving): plans start at rest"
+        )
+    if request.start_state.multi_dof_joint_state.joint_names:
+        notes.append("multi_dof_joint_state is not used: the robot has no multi-DOF joints")
+    alternatives = [*request.goal_constraints, request.path_constraints]
+    if any(len(_weights(constraints)) > 1 for constraints in alternatives):
+        notes.append("weights of constraints are not used: all constraints are satisfied")
+    return notes
+
+
+def moving_joints(state: Any) -> list[str]:
+    """Return the joints of a RobotState that are not at rest."""
+    given = zip(state.joint_state.name, state.joint_state.velocity, strict=False)
+    return [name for name, value in given if abs(value) > AT_REST]
+
+
+def options_not_used(options: Any) -> list[str]:
+    """Return notes on fields of PlanningOptions that are set but have no effect."""
+    notes = []
+    if options.look_around:
+        notes.append(
+            "look_around (and look_around_attempts) is not used: the planning scene is not scanned "
+            "before execution"
+        )
+    if options.max_safe_execution_cost:
+        notes.append(
+            "max_safe_execution_cost is not used: paths through unknown space have no cost here"
+        )
+    return notes
+
+
+def reference_path(request: Any, joints: Sequence[str]) -> Path:
+    """Return the waypoints of the first reference trajectory; empty if there is none.
+
+    Args:
+        request: MotionPlanRequest.
+        joints: of the planning group, in order.
+
+    Raises:
+        RequestRejected: several trajectories, a Cartesian one, missing joints, fewer than two
+            points, or invalid positions.
+    """
+    given = request.reference_trajectories
+    if not given:
+        return ()
+    if len(given) > 1 or len(given[0].joint_trajectory) != 1 or given[0].cartesian_trajectory:
+        raise _rejected(
+            "give one trajectory of joints: reference_trajectories[0].joint_trajectory[0], no "
+            "cartesian_trajectory"
+        )
+    message = given[0].joint_trajectory[0]
+    names = list(message.joint_names)
+    missing = [name for name in joints if name not in names]
+    if missing:
+        raise _rejected(f"joint '{missing[0]}' of the planning group is missing")
+    if len(message.points) < 2:
+        raise _rejected(f"it has {len(message.points)} points; at least 2 are needed")
+    if len(message.points) > POINTS:
+        raise _rejected(f"it has {len(message.points)} points; allowed are {POINTS}")
+    columns = [names.index(name) for name in joints]
+    path = []
+    for number, point in enumerate(message.points, start=1):
+        positions = list(point.positions)
+        allowed = all(math.isfinite(x) and JOINT_POSITION.allows(x) for x in positions)
+        if len(positions) != len(names) or not allowed:
+            raise _rejected(
+                f"point {number} needs {len(names)} positions, one for each joint name; allowed is "
+                f"{JOINT_POSITION.text()}"
+            )
+        path.append(tuple(positions[column] for column in columns))
+    return tuple(path)
+
+
+def _workspace(space: Any) -> list[str]:
+    corners = [(c.x, c.y, c.z) for c in (space.min_corner, space.max_corner)]
+    if not any(value != 0.0 for corner in corners for value in corner):
+        return []
+    if not all(low <= high for low, high in zip(*corners, strict=True)):
+        raise RequestRejected(
+            MoveItErrorCodes.INVALID_MOTION_PLAN,
+            f"workspace_parameters are empty: min_corner is {corners[0]}, max_corner {corners[1]}",
+        )
+    return ["workspace_parameters are not used: they bound mobile bases, and this robot is an arm"]
+
+
+def _weights(constraints: Any) -> set[float]:
+    """Return the different weights of constraints; 0 means that none is given."""
+    kinds = ("joint", "position", "orientation", "visibility")
+    given = [part.weight for kind in kinds for part in getattr(constraints, f"{kind}_constraints")]
+    return {weight for weight in given if weight != 0.0}
+
+
+def _rejected(text: str) -> RequestRejected:
+    return RequestRejected(MoveItErrorCodes.INVALID_MOTION_PLAN, f"reference_trajectories: {text}")
+
+
+_NAMES = tuple(kind.value for kind in ToolMotion)
+
+
+def requested_motion(request: Any, notes: list[str]) -> ToolMotion | None:
+    """Return PTP, LIN or CIRC; None for the sampling-based planners.
+
+    Args:
+        request: MotionPlanRequest.
+        notes: for the client, extended.
+
+    Raises:
+        RequestRejected: there is no such pipeline, or no such planner of the industrial one.
+    """
+    pipeline, planner = request.pipeline_id.strip(), request.planner_id.strip()
+    if pipeline == INDUSTRIAL:
+        return _industrial(planner)
+    if pipeline in _EQUIVALENT:
+        notes.append(f"there is no pipeline '{pipeline}' here; '{PIPELINE}' is used")
+    elif pipeline not in ("", PIPELINE):
+        known = (PIPELINE, INDUSTRIAL)
+        raise RequestRejected(
+            MoveItErrorCodes.FAILURE,
+            f"there is no planning pipeline '{pipeline}'; available: {', '.join(known)}."
+            f"{did_you_mean(pipeline, known)}",
+        )
+    return ToolMotion(planner) if planner in _NAMES else None
+
+
+def _industrial(planner: str) -> ToolMotion:
+    if planner not in _NAMES:
+        raise RequestRejected(
+            MoveItErrorCodes.FAILURE,
+            f"pipeline '{INDUSTRIAL}' has no planner '{planner}'; planner_id must be one of "
+            f"{', '.join(_NAMES)}.{did_you_mean(planner, _NAMES)}",
+        )
+    return ToolMotion(planner)
+
+
+def arc_point(request: Any, context: GoalContext) -> ArcPoint:
+    """Return the point that defines an arc: that of a path constraint named center or interim.
+
+    Args:
+        request: MotionPlanRequest of a CIRC motion.
+        context: robot, group and state of the request.
+
+    Raises:
+        RequestRejected: another name, an unknown link, or not one position constraint with one
+            pose.
+    """
+    along = request.path_constraints
+    if along.name not in _ARC_NAMES:
+        raise _no_arc(
+            f"CIRC needs path_constraints named 'interim' or 'center' with a position constraint; "
+            f"the name is '{along.name}'.{did_you_mean(along.name, _ARC_NAMES)}"
+        )
+    if len(along.position_constraints) != 1:
+        raise _no_arc(
+            f"CIRC needs one position constraint in path_constraints, the {along.name} point; "
+            f"there are {len(along.position_constraints)}"
+        )
+    constraint = along.position_constraints[0]
+    if constraint.link_name:
+        context.target(constraint.link_name)
+    poses = constraint.constraint_region.primitive_poses
+    if len(poses) != 1:
+        raise _no_arc(
+            f"the {along.name} point of CIRC is the primitive pose of its constraint region; there "
+            f"are {len(poses)}"
+        )
+    X_FP, note = pose_of(poses[0], f"the {along.name} point")
+    if note and not np.allclose(X_FP[:3, :3], np.eye(3)):
+        context.notes.append(note)
+    X_BP = context.frames.pose(constraint.header.frame_id, context.q) @ X_FP
+    return ArcPoint(X_BP[:3, 3], is_center=along.name == "center")
+
+
+def _no_arc(text: str) -> RequestRejected:
+    return RequestRejected(MoveItErrorCodes.INVALID_MOTION_PLAN, text)

@@ -178,7 +178,7 @@ def _mesh(message: Mesh, what: str) -> tuple[Solid, Array]:
     bounds.check_count(len(message.vertices), bounds.VERTICES, f"vertices of {what}")
     bounds.check_count(len(message.triangles), bounds.VERTICES, f"triangles of {what}")
     vertices = [(v.x, v.y, v.z) for v in message.vertices]
-    bounds.check_numbers(vertices, bounds.SIZE, f"vertices of {what}", "xyz")
+    bounds.SIZE.check(vertices, f"vertices of {what}", "xyz")
     triangles = [triangle.vertex_indices for triangle in message.triangles]
     try:
         mesh = triangle_mesh(np.array(vertices), np.array(triangles, dtype=np.int64))

@@ -35,10 +35,16 @@ from moveit_msgs.msg import (
 )
 
 from motion_nodes.core.robot.robot import Robot
-from motion_nodes.core.scene.allowed_collisions import AllowedCollisions, Pair, pair_of
 from motion_nodes.core.scene.link_margins import checked_margin
 from motion_nodes.core.scene.robot_spheres import checked_pairs, link_bodies
-from motion_nodes.core.scene.scene import LinkMargin, Scene, SceneDiff
+from motion_nodes.core.scene.scene import (
+    AllowedCollisions,
+    LinkMargin,
+    Pair,
+    Scene,
+    SceneDiff,
+    pair_of,
+)
 from motion_nodes.core.scene.scenery import Scenery
 from motion_nodes.core.scene.voxels import OCTOMAP
 from motion_nodes.errors import InvalidCommand, MotionError
@@ -56,8 +62,7 @@ from motion_nodes.ros.scene.collision_objects import (
     object_message,
     removed_message,
 )
-from motion_nodes.ros.scene.octomaps import change_octomap, fill_world
-from motion_nodes.ros.scene.scene_update import SceneDraft, SceneFrames
+from motion_nodes.ros.scene.scene_update import SceneDraft, SceneFrames, change_octomap, fill_world
 from motion_nodes.typing import Array
 
 OBJECT_TIMEOUT = 1.0

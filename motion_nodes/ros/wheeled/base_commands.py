@@ -9,6 +9,7 @@ from typing import Any
 from geometry_msgs.msg import Twist, TwistStamped
 
 from motion_nodes.core.bases.base import Twist2
+from motion_nodes.core.control.state_plausibility import SenderWatch
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.joint_topics import stamp_ns
@@ -17,46 +18,6 @@ from motion_nodes.ros.ros_time import command_time
 
 RESTART_PAUSE = 0.5
 """[s] After a stop, a stream must pause for this long before it is accepted again."""
-
-
-class SenderWatch:
-    """Detects several publishers that command one base alternately.
-
-    Publishers number their messages, so a sequence number that does not increase, or another topic,
-    means another publisher. One such change is a handover, several in a short time a conflict.
-    """
-
-    SPAN = 2.0
-    """[s] Time window in which changes are counted."""
-    CONFLICT = 3
-    """Number of changes in the window that counts as a conflict."""
-
-    def __init__(self) -> None:
-        """Start without a publisher."""
-        self._last: tuple[str, int | None] | None = None
-        self._changes: tuple[tuple[float, str], ...] = ()  # replaced: diagnostics read it
-
-    def received(self, topic: str, number: int | None, now: float) -> None:
-        """Record a received message.
-
-        Args:
-            topic: topic name.
-            number: publication sequence number; None if not supported.
-            now: time [s].
-        """
-        last, self._last = self._last, (topic, number)
-        if last is None:
-            return
-        increased = number is None or last[1] is None or number > last[1]
-        if topic != last[0] or not increased:
-            self._changes = (*self._changes, (now, topic))[-self.CONFLICT :]
-
-    def competing(self, now: float) -> tuple[str, ...]:
-        """Return the topics of conflicting publishers at a time [s]; empty without a conflict."""
-        changes = self._changes
-        if len(changes) < self.CONFLICT or not 0.0 <= now - changes[0][0] <= self.SPAN:
-            return ()
-        return tuple(sorted({topic for _, topic in changes}))
 
 
 class StreamPauses:

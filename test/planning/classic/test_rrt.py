@@ -15,8 +15,7 @@ from motion_nodes.core.planning.planar_world import PlanarWorld, Wall, maze
 from motion_nodes.core.planning.planners import DirectMotion
 from motion_nodes.core.planning.planning_problem import JointGoal, PlanRequest, PlanStatus
 from motion_nodes.core.planning.rrt import Rrt, RrtSettings, RrtStar, RrtStarSettings
-from motion_nodes.core.planning.rrt_connect import RrtConnect
-from motion_nodes.core.planning.search_settings import RrtConnectSettings
+from motion_nodes.core.planning.rrt_connect import RrtConnect, RrtConnectSettings
 from motion_nodes.core.planning.tree_search import TreeSearch
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.kernels.search.rrt import Costs

@@ -15,7 +15,6 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from motion_nodes.core.robot.base_description import Name
 from motion_nodes.core.robot.files.xrdf_file import (
     SPHERES_GROUP,
     AddFrame,
@@ -31,6 +30,7 @@ from motion_nodes.core.robot.files.xrdf_file import (
     XrdfSelfCollision,
     real_spheres,
 )
+from motion_nodes.core.robot.robot_yaml import Name
 from motion_nodes.core.robot.yaml_schema import decode, read_yaml, without_empty, yaml_text
 from motion_nodes.errors import InvalidDescription, did_you_mean
 

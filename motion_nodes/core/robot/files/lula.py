@@ -16,7 +16,6 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from motion_nodes.core.robot.base_description import Name
 from motion_nodes.core.robot.files.xrdf_file import (
     SPHERES_GROUP,
     CSpace,
@@ -28,6 +27,7 @@ from motion_nodes.core.robot.files.xrdf_file import (
     Xrdf,
     real_spheres,
 )
+from motion_nodes.core.robot.robot_yaml import Name
 from motion_nodes.core.robot.yaml_schema import decode, read_yaml, without_empty, yaml_text
 from motion_nodes.errors import InvalidDescription
 

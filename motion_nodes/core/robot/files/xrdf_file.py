@@ -21,8 +21,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from motion_nodes.core.robot.base_description import Name
 from motion_nodes.core.robot.robot import Sphere
+from motion_nodes.core.robot.robot_yaml import Name
 from motion_nodes.core.robot.yaml_schema import decode, read_yaml, without_empty, yaml_text
 from motion_nodes.errors import InvalidDescription, did_you_mean
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.core.reactive.mpc.mpc_settings import MpcSettings
+from motion_nodes.core.reactive.mpc_settings import MpcSettings
 from motion_nodes.core.reactive.numpy_policy import Goal
 from motion_nodes.core.robot.poses import rotation_about
 from motion_nodes.core.robot.robot import Robot

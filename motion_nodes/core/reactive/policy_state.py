@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Status and errors of a policy.
+"""State of a policy and of the follower of its target: inputs, status, errors, settings, phases.
 
 Progress check: a policy is stuck if the distance to the target no longer decreases. A reactive
 policy is local and gets stuck in U-shaped obstacles. This check triggers a planner.
@@ -7,20 +7,104 @@ policy is local and gets stuck in U-shaped obstacles. This check triggers a plan
 
 from __future__ import annotations
 
+import enum
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import sub
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from motion_nodes.core.reactive.numpy_policy import ANGLE_WEIGHT, Goal
-from motion_nodes.core.robot.joint_turns import JointTurns
+from motion_nodes.core.robot.limits import JointTurns
+from motion_nodes.core.robot.rmpflow_settings import RmpflowSettings
+from motion_nodes.core.scene.scene import Scene
+from motion_nodes.errors import InvalidCommand
 from motion_nodes.settings import check_settings, setting
 from motion_nodes.tolerances import SETTLED_SPEED
 from motion_nodes.typing import Array
+
+
+@dataclass(frozen=True, eq=False)
+class PolicyView:
+    """All inputs of a policy's next step."""
+
+    q: Array
+    """Positions of all joints, the active ones first [rad or m], shape (m,)."""
+    qd: Array
+    """Velocities of all joints [rad/s or m/s], shape (m,)."""
+    goal: Goal
+    """Goal of the policy, in the base frame."""
+    scene: Scene
+    """Obstacles and attached bodies, in the world."""
+    twists: Mapping[str, Array]
+    """Twists of its objects in the world, shape (6,) each."""
+    X_WB: Array
+    """Pose of the robot's base in the world, shape (4, 4)."""
+    settings: RmpflowSettings
+    """Parameters."""
+
+
+def finite_numbers(values: ArrayLike, count: int, what: str) -> Array:
+    """Return a copy of exactly ``count`` finite numbers.
+
+    Args:
+        values: the input.
+        count: required length.
+        what: name of the input, for errors.
+
+    Raises:
+        InvalidCommand: wrong length, or values that are not finite.
+    """
+    numbers = _numbers(values, count, what)
+    if not _all_finite(numbers):
+        raise InvalidCommand(
+            f"{what} is {numbers.tolist()}; all numbers must be finite.", field=what
+        )
+    return numbers
+
+
+def joint_numbers(values: ArrayLike, names: tuple[str, ...], what: str) -> Array:
+    """Return a copy of one finite number per joint, shape (n,).
+
+    Args:
+        values: the input.
+        names: names of the joints.
+        what: name of the input, for errors.
+
+    Raises:
+        InvalidCommand: wrong length, or values that are not finite; names these joints.
+    """
+    numbers = _numbers(values, len(names), what, names)
+    if not _all_finite(numbers):
+        finite = np.isfinite(numbers)
+        bad = [name for name, good in zip(names, finite, strict=True) if not good]
+        raise InvalidCommand(f"{what} of {', '.join(bad)} is not a finite number.", field=what)
+    return numbers
+
+
+def _all_finite(numbers: Array) -> bool:
+    # Plain floats: three times as fast as NumPy for arrays of this size.
+    return all(map(math.isfinite, numbers.tolist()))
+
+
+def _numbers(values: ArrayLike, count: int, what: str, names: tuple[str, ...] = ()) -> Array:
+    try:
+        numbers = np.array(values, np.float64)
+    except (TypeError, ValueError):
+        numbers = None
+    if numbers is not None and numbers.shape == (count,):
+        return numbers
+    whose = f" for {', '.join(names)}" if names else ""
+    if numbers is None:
+        raise InvalidCommand(f"{what} must be {count} numbers{whose}.", field=what)
+    raise InvalidCommand(
+        f"{what} has shape {numbers.shape}; {count} numbers are needed{whose}.", field=what
+    )
+
 
 _MARKS = 10  # number of stored errors within the patience time
 _STEADY = 2e-3  # [m, rad / 10]
@@ -232,3 +316,108 @@ def watch(
     """
     error = error_of(goal, errors) if remaining is None else remaining
     progress.update(goal.coordinates, error, duration)
+
+
+class Phase(enum.Enum):
+    """State of a follower."""
+
+    IDLE = "idle"
+    FOLLOWING = "following"
+    ARRIVED = "arrived"
+    STUCK = "stuck"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+    PAUSED = "paused"
+    ESCAPING = "escaping"
+
+
+SILENT = (Phase.IDLE, Phase.STOPPED, Phase.PAUSED, Phase.ESCAPING)
+"""Phases in which nothing is commanded."""
+
+
+@dataclass(frozen=True)
+class FollowerSettings:
+    """Timeouts and tolerances of a follower."""
+
+    target_timeout: float = setting(
+        float("inf"),
+        doc="Timeout of the target; when it expires the arm decelerates to rest. Infinity: "
+        "no timeout.",
+        unit="s",
+        gt=0.0,
+        inf=True,
+    )
+    command_timeout: float = setting(
+        0.2,
+        doc="Timeout of Servo commands; when it expires the arm decelerates to rest.",
+        unit="s",
+        gt=0.0,
+        le=5.0,
+    )
+    max_tracking_error: float = setting(
+        0.3,
+        doc="Max difference between the measured joint position and the references of the last "
+        "0.25 s; beyond it the arm is stopped. With ignore_robot_state_updates false, the "
+        "reference is kept within it.",
+        unit="rad or m",
+        gt=0.0,
+        inf=True,
+    )
+    position_tolerance: float = setting(
+        0.005,
+        doc="Position tolerance within which the target is reached.",
+        unit="m",
+        gt=0.0,
+        le=1.0,
+    )
+    orientation_tolerance: float = setting(
+        0.0175,
+        doc="Orientation tolerance within which the target is reached.",
+        unit="rad",
+        gt=0.0,
+        le=3.2,
+    )
+    posture_tolerance: float = setting(
+        0.01,
+        doc="Joint tolerance within which a posture target is reached.",
+        unit="rad or m",
+        gt=0.0,
+        le=1.0,
+    )
+    retreat: bool = False
+    """Whether a stuck robot retreats to its posture and tries again, once per target; with
+    :attr:`escape` only after a planner failed."""
+    escape: bool = False
+    """Whether a planner resolves local minima, see :attr:`Follower.escape_target`."""
+    escape_pause: float = setting(
+        5.0, doc="Min time between a failed escape plan and the next attempt.", unit="s", gt=0.0
+    )
+
+    def __post_init__(self) -> None:
+        """Validate the settings."""
+        check_settings(self)
+
+
+class RobotMotion(NamedTuple):
+    """State of the robot; joints in the order of the policy's active and watched ones."""
+
+    q: Array
+    """Measured positions of the active joints [rad or m], shape (n,)."""
+    qd: Array
+    """Measured velocities of the active joints [rad/s or m/s], shape (n,)."""
+    watched_q: Array
+    """Measured positions of the watched joints [rad or m], shape (m,)."""
+    watched_qd: Array
+    """Measured velocities of the watched joints [rad/s or m/s], shape (m,)."""
+    reference_q: Array | None = None
+    """Reference positions reported by the controller, if any [rad or m], shape (n,)."""
+    reference_qd: Array | None = None
+    """Reference velocities reported by the controller, if any [rad/s or m/s], shape (n,)."""
+
+
+def is_near(errors: Errors, settings: FollowerSettings, factor: float) -> bool:
+    """Return whether errors are within the target tolerances times a factor."""
+    if math.isnan(errors.position) and math.isnan(errors.orientation):
+        return errors.posture < factor * settings.posture_tolerance
+    far = errors.position > factor * settings.position_tolerance
+    return not far and not errors.orientation > factor * settings.orientation_tolerance

@@ -26,11 +26,11 @@ from motion_nodes.core.ik.chain import IkChain, joints_between
 from motion_nodes.core.ik.problem import IkRequest, IkResult, IkSettings, IkTolerance
 from motion_nodes.core.ik.solver import LeastSquaresIk
 from motion_nodes.core.reactive.integration import JointMotion
-from motion_nodes.core.reactive.mpc.mpc_settings import MpcSettings
-from motion_nodes.core.reactive.mpc.rollouts import COSTS, TAIL, GuideSearch, RolloutCosts, Rollouts
+from motion_nodes.core.reactive.mpc_rollouts import COSTS, TAIL, GuideSearch, RolloutCosts, Rollouts
+from motion_nodes.core.reactive.mpc_settings import MpcSettings
 from motion_nodes.core.reactive.numpy_policy import Goal
 from motion_nodes.core.reactive.policy import RmpflowPolicy
-from motion_nodes.core.reactive.status import error_of, watch
+from motion_nodes.core.reactive.policy_state import error_of, watch
 from motion_nodes.core.robot.rmpflow_settings import RmpflowSettings
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.scene.scene import Scene

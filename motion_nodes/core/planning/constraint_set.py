@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.core.ik.problem import IkTolerance
-from motion_nodes.core.planning.constrained.path_constraints import (
+from motion_nodes.core.planning.path_constraints import (
     COMPONENTS,
     JointBand,
     LineOfSight,
@@ -26,7 +26,7 @@ from motion_nodes.core.planning.constrained.path_constraints import (
 )
 from motion_nodes.core.planning.planning_problem import Goal, PoseGoal, PosesGoal
 from motion_nodes.core.planning.pose_solvers import moving_joints
-from motion_nodes.core.robot.joint_turns import TURN
+from motion_nodes.core.robot.limits import TURN
 from motion_nodes.core.robot.poses import inverse
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownJoint

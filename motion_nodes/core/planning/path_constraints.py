@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from motion_nodes.core.ik.problem import rigid_pose
-from motion_nodes.core.robot.joint_turns import JointTurns
+from motion_nodes.core.robot.limits import JointTurns
 from motion_nodes.errors import InvalidCommand, InvalidConfig, did_you_mean
 
 SHAPES = ("box", "ball", "cylinder")

@@ -1,26 +1,71 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans and collision spheres for RViz, Foxglove and similar tools."""
+"""Requests to the planner and their plans, as messages, and the display of plans.
+
+Plans and collision spheres are shown in RViz, Foxglove and similar tools.
+"""
 
 from __future__ import annotations
 
 import time
 from collections import deque
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from moveit_msgs.msg import DisplayTrajectory, RobotState, RobotTrajectory
+from moveit_msgs.msg import (
+    DisplayTrajectory,
+    PlanningScene,
+    RobotState,
+    RobotTrajectory,
+)
 from visualization_msgs.msg import MarkerArray
 
+from motion_nodes.core.planning.tree_search import SearchTree
 from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.robot import Group
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.scene.scene import Scene
-from motion_nodes.nodes.planner.plan_jobs import PlannedMotion
 from motion_nodes.ros import qos
 from motion_nodes.ros.current_state_monitor import CurrentStateMonitor
 from motion_nodes.ros.messages.markers import Markers
 from motion_nodes.ros.messages.plan_messages import display_message
 from motion_nodes.ros.node import RobotNode
 from motion_nodes.typing import Array
+
+
+@dataclass(frozen=True)
+class PlanJob:
+    """A request with its scene."""
+
+    request: Any
+    """moveit_msgs/MotionPlanRequest."""
+    scene_diff: PlanningScene | None = None
+    """Changes of the planning scene for this request only."""
+    from_current: bool = False
+    """Whether the plan must start at the current state, because it is to be executed."""
+    notes: tuple[str, ...] = ()
+    """Notes for the client."""
+
+
+@dataclass(frozen=True)
+class PlannedMotion:
+    """A plan as messages."""
+
+    job: PlanJob
+    group: Group
+    q: Array
+    """Positions of all joints at the start [rad or m], shape (n,)."""
+    start: RobotState
+    trajectory: RobotTrajectory
+    time: float
+    """Planning time [s]."""
+    note: str
+    """Note for the client; may be empty."""
+    recovery_points: int = 0
+    """Number of leading points that recover from an invalid start state."""
+    tree: SearchTree | None = None
+    """Search tree, for display."""
+
 
 MAX_NODES = 3000
 """Max number of nodes of a search tree in a message."""

@@ -10,24 +10,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.core.planning.cartesian import CartesianPath, CartesianStop
-from motion_nodes.core.planning.constrained.constrained_search import (
+from motion_nodes.core.planning.constrained_search import (
     NAME,
     ConstrainedRrt,
     ConstrainedSearch,
     ConstrainedSettings,
 )
-from motion_nodes.core.planning.constrained.constraint_set import ConstraintSet
-from motion_nodes.core.planning.constrained.path_constraints import PathConstraint
+from motion_nodes.core.planning.constraint_set import ConstraintSet
+from motion_nodes.core.planning.path_constraints import PathConstraint
 from motion_nodes.core.planning.pipeline import (
     Pipeline,
     join_ends,
     path_effort_limits,
     sample,
 )
-from motion_nodes.core.planning.plan_run import PlanAttempt, PlanRun
+from motion_nodes.core.planning.plan_run import PlanAttempt, PlanRun, searchable
 from motion_nodes.core.planning.planners import find_planner
 from motion_nodes.core.planning.planning_problem import PlanRequest
-from motion_nodes.core.planning.sphere_excess import searchable
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.trajectory.joint_path import CornerBlending
 from motion_nodes.core.trajectory.spline import position_excess, segment_shares, spline_path

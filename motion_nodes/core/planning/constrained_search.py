@@ -12,28 +12,27 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from motion_nodes.core.planning.constrained.constraint_set import ConstraintSet
-from motion_nodes.core.planning.goal_sampling import (
-    GoalConfigurations,
-    goal_configurations,
-    is_exact,
-)
-from motion_nodes.core.planning.joint_space import JointSpace, joint_range
+from motion_nodes.core.planning.constraint_set import ConstraintSet
 from motion_nodes.core.planning.planning_problem import (
     Goal,
     JointGoal,
+    JointSpace,
     PlanRequest,
     PlanResult,
     PlanStatus,
     PoseGoal,
     PosesGoal,
+    check_search_start,
+    configuration,
+    in_words,
 )
 from motion_nodes.core.planning.several_poses import pose_sampler
-from motion_nodes.core.planning.start_state import check_search_start, configuration, in_words
 from motion_nodes.core.planning.tree_search import (
     MAX_COUNT,
     MAX_NODES,
+    GoalConfigurations,
     Growth,
+    goal_configurations,
     kernel_space,
     new_tree,
 )
@@ -105,13 +104,13 @@ def _of_goal(
     end: float,
 ) -> _Found:
     checker = request.checker
-    if isinstance(goal, JointGoal) and is_exact(goal):
+    if isinstance(goal, JointGoal) and goal.exact:
         return _exactly(request, goal, constraints)
     held = goal if isinstance(goal, JointGoal) else goal.joints
     low, high = constraints.joint_bounds
     if held is not None:
         q = constraints.in_turn(configuration(checker, held.q, "a joint goal"))
-        room = joint_range(checker, replace(held, q=q))
+        room = replace(held, q=q).range_in(checker)
         if room.fault:
             return [], (PlanStatus.GOAL_OUTSIDE_LIMITS, room.fault)
         low, high = np.maximum(low, room.low), np.minimum(high, room.high)
