@@ -22,8 +22,9 @@ from motion_nodes.core.ik.request_validation import solve_reachable
 from motion_nodes.core.ik.solver import LeastSquaresIk
 from motion_nodes.core.ik.tasks_and_limits import BaseMotion, Configuration
 from motion_nodes.core.planning.path_constraints import PathConstraint
+from motion_nodes.core.planning.path_tools import interpolate_joint_waypoints, waypoints_from_path
 from motion_nodes.core.planning.pipeline import MotionPlan, PlanOptions, plan
-from motion_nodes.core.planning.planning_problem import Goal, PlanRequest
+from motion_nodes.core.planning.planning_problem import Goal, JointSpace, PlanRequest
 from motion_nodes.core.planning.warm_up import announced_compilation
 from motion_nodes.core.reactive.mpc_settings import MpcSettings
 from motion_nodes.core.robot.kinematics import Kinematics
@@ -551,6 +552,45 @@ class JointGroup:
         found = run_parts(self.at(state), plan_part, parts, executor)
         return [plan for plans in found for plan in plans]
 
+    def interpolate(
+        self,
+        waypoints: ArrayLike,
+        world: World | None = None,
+        *,
+        resolutions: ArrayLike | None = None,
+        state: RobotState | None = None,
+    ) -> Array | None:
+        """Return the dense path along the straight lines between waypoints.
+
+        Args:
+            waypoints: configurations [rad or m], shape (k, n).
+            world: obstacles; None: self-collisions only.
+            resolutions: max step of each joint [rad or m], shape (n,) or a scalar; None: 3 degrees
+                and 0.02 m.
+            state: positions of the joints outside of the group; see :meth:`at`.
+
+        Returns:
+            The path with all waypoints, shape (m, n); None if it is in collision, by collision
+            spheres, or outside the limits.
+
+        Raises:
+            InvalidCommand: wrong shape, or a number that is not finite.
+        """
+        is_free = self.checker(world, state=state).are_free
+        return interpolate_joint_waypoints(self._space, waypoints, is_free, resolutions)
+
+    def simplify(self, path: ArrayLike, tolerance: float = 1e-3) -> Array:
+        """Return the waypoints at which a path changes its direction, and both ends.
+
+        Args:
+            path: configurations [rad or m], joined by straight lines, shape (k, n).
+            tolerance: max deviation of the result from the path [rad or m].
+
+        Raises:
+            InvalidCommand: wrong shape, or a number that is not finite.
+        """
+        return waypoints_from_path(self._space, path, tolerance)
+
     def time_parameterize(
         self,
         path: ArrayLike,
@@ -664,6 +704,10 @@ class JointGroup:
             f"({', '.join(self.joint_names)}), or are the name of a state; got {given}.",
             field="q",
         ) from None
+
+    @cached_property
+    def _space(self) -> JointSpace:
+        return JointSpace.of_robot(self._robot, self.joint_names)
 
     @cached_property
     def _kinematics(self) -> Kinematics:

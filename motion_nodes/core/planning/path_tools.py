@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions on joint paths: refine, extend, simplify without change of shape, follow waypoints.
+"""Functions on joint paths: refine, simplify without change of shape, follow waypoints.
 
 A path is an array of waypoints of shape (k, n), joined by straight lines. ``is_free`` maps
 configurations of shape (m, n) to whether they are collision-free, shape (m,), such as
@@ -33,47 +33,15 @@ def default_resolutions(space: JointSpace) -> Array:
     return np.where(space.prismatic, PRISMATIC_RESOLUTION, REVOLUTE_RESOLUTION)
 
 
-def refine(space: JointSpace, path: ArrayLike, num_steps: int) -> Array:
-    """Return the path with every segment divided into equal steps.
+def interpolate(space: JointSpace, path: ArrayLike, resolutions: ArrayLike | None = None) -> Array:
+    """Return the path, shape (m, n), with bounded steps of each joint; waypoints are kept.
 
     Args:
         space: the joints.
-        path: waypoints, shape (k, n).
-        num_steps: steps per segment, at least 1.
-
-    Returns:
-        Shape ((k - 1) num_steps + 1, n); contains all waypoints exactly.
-    """
-    points = space.unwrapped(space.checked_path(path))
-    if num_steps < 1:
-        raise InvalidCommand(f"num_steps is {num_steps}; it must be at least 1.", field="num_steps")
-    return _cut(points, [num_steps] * (len(points) - 1))
-
-
-def extend(
-    space: JointSpace, a: ArrayLike, b: ArrayLike, resolutions: ArrayLike | None = None
-) -> Array:
-    """Return configurations from a (exclusive) to b (inclusive) with bounded steps.
-
-    Args:
-        space: the joints.
-        a: start, shape (n,).
-        b: end, shape (n,); a continuous joint takes the shorter direction.
+        path: waypoints, shape (k, n); continuous joints take the shorter direction. A path of one
+            waypoint is unchanged.
         resolutions: max step of each joint [rad or m], shape (n,) or a scalar; None: 3 degrees and
             0.02 m.
-
-    Returns:
-        Shape (m, n), at least one row; the last is b, up to full turns of continuous joints.
-    """
-    steps = _resolutions(space, resolutions)
-    points = space.unwrapped([space.checked(a, "a"), space.checked(b, "b")])
-    return _cut(points, [_count(points[1] - points[0], steps)])[1:]
-
-
-def interpolate(space: JointSpace, path: ArrayLike, resolutions: ArrayLike | None = None) -> Array:
-    """Return the path, shape (k, n), with bounded steps of each joint; waypoints are kept.
-
-    Arguments as for :func:`extend`. A path of one waypoint is unchanged.
     """
     steps = _resolutions(space, resolutions)
     points = space.unwrapped(space.checked_path(path))
@@ -105,28 +73,6 @@ def _resolutions(space: JointSpace, given: ArrayLike | None) -> Array:
             f"got {given!r}."
         )
     return steps
-
-
-def remove_redundant(space: JointSpace, path: ArrayLike, tolerance: float = 1e-3) -> Array:
-    """Return the path without waypoints within a tolerance of the previous one.
-
-    The first and last waypoint stay.
-
-    Args:
-        space: the joints.
-        path: waypoints, shape (k, n).
-        tolerance: max distance per joint [rad or m].
-    """
-    points = space.checked_path(path)
-    kept = [0]
-    for i in range(1, len(points)):
-        if np.abs(space.difference(points[kept[-1]], points[i])).max(initial=0.0) > tolerance:
-            kept.append(i)
-    if len(points) > 1 and kept[-1] != len(points) - 1:
-        # The end is kept exactly; a nearly equal waypoint before it is removed instead.
-        kept = kept[:-1] if len(kept) > 1 else kept
-        kept.append(len(points) - 1)
-    return np.asarray(points[kept])
 
 
 def waypoints_from_path(space: JointSpace, path: ArrayLike, tolerance: float = 1e-3) -> Array:
@@ -184,40 +130,11 @@ def interpolate_joint_waypoints(
         space: the joints.
         waypoints: shape (k, n).
         is_free: collision check, see the module.
-        resolutions: as for :func:`extend`.
+        resolutions: as for :func:`interpolate`.
     """
     path = interpolate(space, waypoints, resolutions)
     inside = bool(((path >= space.lower) & (path <= space.upper)).all())
     return path if inside and bool(np.all(is_free(path))) else None
-
-
-def plan_waypoints(
-    space: JointSpace,
-    start: ArrayLike,
-    waypoints: ArrayLike,
-    is_free: AreFree,
-    resolutions: ArrayLike | None = None,
-) -> Array | None:
-    """Return the dense path, shape (k, n), from a start through waypoints, or None if in collision.
-
-    Arguments as for :func:`interpolate_joint_waypoints`.
-    """
-    points = [space.checked(start, "start"), *space.checked_path(waypoints, "waypoints")]
-    return interpolate_joint_waypoints(space, points, is_free, resolutions)
-
-
-def plan_direct(
-    space: JointSpace,
-    start: ArrayLike,
-    goal: ArrayLike,
-    is_free: AreFree,
-    resolutions: ArrayLike | None = None,
-) -> Array | None:
-    """Return the straight line as a dense path, shape (k, n), or None if in collision.
-
-    Arguments as for :func:`interpolate_joint_waypoints`.
-    """
-    return plan_waypoints(space, start, np.array([goal], np.float64), is_free, resolutions)
 
 
 def interpolate_poses(
