@@ -38,13 +38,13 @@ def attributes_read(source: str) -> set[str]:
     return found
 
 
-def read_by_properties(params_type: type, read: set[str]) -> set[str]:
-    """Return the names that properties of the parameters read, of those that are read."""
+def read_by_members(params_type: type, read: set[str]) -> set[str]:
+    """Return the names that properties and methods of the parameters read, of those that are used."""
     found: set[str] = set()
     for name in read & set(dir(params_type)):
         value = inspect.getattr_static(params_type, name)
-        if isinstance(value, property | functools.cached_property):
-            function = value.fget if isinstance(value, property) else value.func
+        if isinstance(value, property | functools.cached_property) or inspect.isfunction(value):
+            function = getattr(value, "fget", None) or getattr(value, "func", value)
             tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
             found |= {
                 node.attr
@@ -156,7 +156,7 @@ def test_every_parameter_is_read(executable):
             read |= {"pose_covariance_diagonal", "twist_covariance_diagonal"}
         if "getattr(params, rmp_field(name))" in file.read_text():
             read |= {rmp_field(name) for name in RmpflowSettings().parameters()}
-    read |= read_by_properties(cls.params_type, read)
+    read |= read_by_members(cls.params_type, read)
     unused = fields - read - ELSEWHERE
     assert not unused
 
