@@ -39,7 +39,7 @@ def attributes_read(source: str) -> set[str]:
 
 
 def read_by_members(params_type: type, read: set[str]) -> set[str]:
-    """Return the names that properties and methods of the parameters read, of those that are used."""
+    """Return the names that properties and methods of the parameters read, of those used."""
     found: set[str] = set()
     for name in read & set(dir(params_type)):
         value = inspect.getattr_static(params_type, name)
