@@ -379,11 +379,11 @@ class TestApproach:
 class TestRamp:
     @settings(derandomize=True, max_examples=200)
     @given(st.lists(st.tuples(speeds, speeds, speeds), min_size=1, max_size=30))
-    def test_no_limit_is_ever_exceeded(self, wishes):
+    def test_no_limit_is_ever_exceeded(self, desired_twists):
         ramp, dt = TwistRamp(LIMITS), 0.02
         before = ramp.twist
-        for wish in wishes:
-            now = ramp.step(Twist2(*wish), dt)
+        for desired in desired_twists:
+            now = ramp.step(Twist2(*desired), dt)
             assert math.hypot(now.vx, now.vy) <= LIMITS.max_velocity + 1e-12
             assert abs(now.wz) <= LIMITS.max_yaw_velocity
             change = math.hypot(now.vx - before.vx, now.vy - before.vy) / dt
@@ -407,8 +407,8 @@ class TestRamp:
 
     def test_a_car_keeps_its_curve_from_the_first_step_to_the_last(self):
         ramp = TwistRamp(LIMITS, "ackermann")
-        for wish in [Twist2(0.5, 0.0, 0.4)] * 40 + [Twist2()] * 20:
-            twist = ramp.step(wish, 0.02)
+        for desired in [Twist2(0.5, 0.0, 0.4)] * 40 + [Twist2()] * 20:
+            twist = ramp.step(desired, 0.02)
             assert twist.wz == pytest.approx(0.8 * twist.vx)
         for _ in range(20):
             twist = ramp.step(Twist2(-0.3, 0.0, 0.3), 0.02)
@@ -421,15 +421,15 @@ class TestRamp:
         ramp.twist, yaw = Twist2(0.4, 0.0, 2.0), 0.0
         for _ in range(50):
             yaw += ramp.twist.wz * 0.02
-            wish = Twist2(0.4 * math.cos(yaw), -0.4 * math.sin(yaw), 2.0)
-            assert ramp.step(wish, 0.02) == pytest.approx(wish)
+            desired = Twist2(0.4 * math.cos(yaw), -0.4 * math.sin(yaw), 2.0)
+            assert ramp.step(desired, 0.02) == pytest.approx(desired)
 
     def test_it_gets_there_and_time_that_stands_changes_nothing(self):
-        ramp, wish = TwistRamp(LIMITS), Twist2(0.3, -0.2, 1.0)
+        ramp, desired = TwistRamp(LIMITS), Twist2(0.3, -0.2, 1.0)
         for _ in range(100):
-            ramp.step(wish, 0.02)
-        assert ramp.twist == pytest.approx(wish)
-        assert ramp.step(Twist2(), 0.0) == pytest.approx(wish)
+            ramp.step(desired, 0.02)
+        assert ramp.twist == pytest.approx(desired)
+        assert ramp.step(Twist2(), 0.0) == pytest.approx(desired)
         assert not ramp.resting
 
 

@@ -75,7 +75,7 @@ class RrtConnectSettings:
     """Max length of an edge, in the weighted metric; 0: the space's diagonal divided
     by 13, or by 2.4 times the number of joints if that is more.
 
-    Edges are fully checked, so long ones are as safe as short ones.
+    Every edge is checked over its whole length.
     """
     max_iterations: int = 0
     """Max number of extensions towards samples; 0: limited by the planning time only."""

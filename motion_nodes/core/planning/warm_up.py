@@ -47,6 +47,7 @@ _planned = threading.Event()
 """Whether this process has made a plan, so that nothing is left to compile."""
 _TIMING = "--timing"
 _asides: list[subprocess.Popen[bytes]] = []
+"""Processes of :func:`compile_timing_aside`; Python warns of running ones that are dropped."""
 _POLL = 0.05  # [s]
 _LITTLE = 0.05  # [rad or m]
 _FAR = 1000.0  # [m]

@@ -119,6 +119,6 @@ class PolicyInspector:
         return self._view
 
 
-def _share(speed: Array, wished: Array) -> float:
-    square = float(wished @ wished)
-    return 1.0 if square == 0.0 else float(speed @ wished) / square
+def _share(speed: Array, commanded: Array) -> float:
+    square = float(commanded @ commanded)
+    return 1.0 if square == 0.0 else float(speed @ commanded) / square

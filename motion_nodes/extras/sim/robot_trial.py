@@ -268,8 +268,8 @@ class _Trial:
         base, robot = self._robot.base, self._robot
         assert base is not None
         vx = 0.5 * base.linear.x.max_velocity if robot.kind == "ackermann" else 0.0
-        wished = Twist2(vx, 0.0, 0.5 * base.angular.z.max_velocity)
-        return base_of(robot).nearest_twist(wished)
+        commanded = Twist2(vx, 0.0, 0.5 * base.angular.z.max_velocity)
+        return base_of(robot).nearest_twist(commanded)
 
     def _turn(self) -> str:
         odometry, truth = self.turned()

@@ -287,9 +287,9 @@ class PolicyReports:
         below: Array = q - self._lower[indices]
         above: Array = self._upper[indices] - q
         if isinstance(command, JogCommand):
-            wished = command.velocity
-            margins = np.where(wished > 0.0, above, below)
-            margins[(wished == 0.0) | (qd * np.sign(wished) > SLOWED * np.abs(wished))] = np.inf
+            desired = command.velocity
+            margins = np.where(desired > 0.0, above, below)
+            margins[(desired == 0.0) | (qd * np.sign(desired) > SLOWED * np.abs(desired))] = np.inf
         else:
             margins = np.minimum(below, above)
         i = int(margins.argmin())

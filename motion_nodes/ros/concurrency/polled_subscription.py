@@ -203,7 +203,7 @@ class PolledSubscription(Generic[M]):
         For topics that are read in each cycle: it records nothing about the message.
         """
         found = None
-        for _ in range(max(self._qos.depth, 1)):  # a queue of one needs no second look
+        for _ in range(max(self._qos.depth, 1)):  # no further take if the depth is 1
             pair = None if self._subscription is None else self._take_one(self._kind, True)
             if pair is None:
                 break
