@@ -18,8 +18,9 @@ import trimesh
 from nodes.lockstep_arm import POLL, LockstepArm
 
 from motion_nodes.extras.tasks.served_task import RulePlanner
+from motion_nodes.extras.tasks.task_codes import SkillFailed
 from motion_nodes.extras.tasks.task_plan import PlanStep
-from motion_nodes.extras.tasks.task_runner import SkillFailed, TaskRunner, TaskStatus
+from motion_nodes.extras.tasks.task_runner import TaskRunner, TaskStatus
 from motion_nodes.extras.tasks.world_state import WorldState
 from motion_nodes.nodes.task.arm_motions import SLOW
 from motion_nodes.nodes.task.contact_skills import WIPE_FORCE

@@ -26,9 +26,9 @@ from motion_nodes.kernels.cache import MESHES, in_progress
 from motion_nodes.kernels.parent_death import die_with_parent_if_set
 from motion_nodes.ros import signals
 from motion_nodes.ros.instance_lock import SecondInstance, owner_of
-from motion_nodes.ros.mapped_code import unmap_code
 from motion_nodes.ros.names import POLICY_CONTROLLER, under
 from motion_nodes.ros.process_reports import ASLEEP, FAILED, FAULT, READY, News
+from motion_nodes.ros.startup_memory import release_memory
 
 if TYPE_CHECKING:
     from motion_nodes.bringup.bringup_config import BringupConfig
@@ -260,7 +260,7 @@ def run_suite(
         template=template,
     )
     with supervisor.group:
-        unmap_code()
+        release_memory()
         while not signals.STOP.wait(PERIOD if startup.complete else PERIOD_STARTING):
             if not supervisor.watch(settled=startup.complete):
                 break

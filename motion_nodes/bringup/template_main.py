@@ -26,7 +26,7 @@ from typing import Any
 from motion_nodes import kernels
 from motion_nodes.bringup.forked_call import fork
 from motion_nodes.kernels.parent_death import die_with_parent
-from motion_nodes.ros.mapped_code import unmap_code
+from motion_nodes.ros.startup_memory import release_memory, share_arenas
 
 SHARED = ("numpy", "rclpy", "rclpy.action", "rosidl_generator_py", "motion_nodes.ros.run")
 LATER = {
@@ -94,7 +94,7 @@ def import_modules(names: Sequence[str]) -> None:
             numba.cpu_target.target_context.refresh()
     gc.collect()
     gc.freeze()  # Pages of these objects stay shared.
-    unmap_code()
+    release_memory()
 
 
 def fork_for(parent: int) -> int:
@@ -154,6 +154,7 @@ def main() -> None:
     title = ProcessTitle()
     title.set([sys.executable, "-m", "motion_nodes.bringup.template_main"])
     kernels.uses_blas = False
+    share_arenas()
     import_modules(SHARED)
     while True:
         data, received, _, _ = socket.recv_fds(connection, REQUEST_ROOM, 4)
@@ -176,6 +177,7 @@ def main() -> None:
         for number in received:
             os.close(number)
         connection.send(str(max(pid, 0)).encode())
+        release_memory()
 
 
 if __name__ == "__main__":

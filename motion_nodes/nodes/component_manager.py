@@ -19,10 +19,10 @@ from rclpy.parameter import parameter_value_to_python
 
 from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.nodes.registry import node_class
-from motion_nodes.ros.mapped_code import unmap_code
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.parameter_words import parameter_word
 from motion_nodes.ros.run import USER_ERRORS
+from motion_nodes.ros.startup_memory import release_memory
 
 PACKAGE = "motion_nodes"
 NAME = "container"
@@ -123,7 +123,7 @@ class ComponentManager(Node):
         response.full_node_name = node.get_fully_qualified_name()
         response.unique_id = self._last_id
         self.get_logger().info(f"loaded {response.full_node_name}")
-        unmap_code()
+        release_memory()
         return response
 
     def _start(self, node: MotionNode[Any]) -> None:

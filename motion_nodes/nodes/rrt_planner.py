@@ -30,11 +30,11 @@ from motion_nodes.ros.concurrency.services import ServiceThreads
 from motion_nodes.ros.current_state_monitor import CurrentStateMonitor
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import JointStateReader
-from motion_nodes.ros.mapped_code import unmap_code
 from motion_nodes.ros.names import PLANNER
 from motion_nodes.ros.node import RobotNode
 from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.run import run_node
+from motion_nodes.ros.startup_memory import release_memory
 
 IDLE_RATE = 10.0
 """Rate of the loop while robot and planning scene rest [Hz]."""
@@ -187,7 +187,7 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
         else:
             self.get_logger().info(f"ready to plan after {time.monotonic() - begin:.2f} s")
             gc.freeze()  # as at activation
-            unmap_code()
+            release_memory()
 
     def gives_up(self) -> bool:
         """Return whether requests should not wait any longer, as the node does not run."""

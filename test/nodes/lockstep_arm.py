@@ -42,8 +42,8 @@ from motion_nodes.extras.sim.cell_words import parse_free_body
 from motion_nodes.extras.sim.drive_targets import JointTargets
 from motion_nodes.extras.sim.mjcf import WorldConfig
 from motion_nodes.extras.sim.mujoco_world import MujocoWorld
+from motion_nodes.extras.tasks.task_codes import SkillFailed
 from motion_nodes.extras.tasks.task_plan import PlanStep
-from motion_nodes.extras.tasks.task_runner import SkillFailed
 from motion_nodes.extras.tasks.world_state import (
     CompositeObject,
     ObjectState,

@@ -19,8 +19,9 @@ from motion_nodes.core.navigation.planar_geometry import Pose2
 from motion_nodes.core.navigation.pose_motions import GoToPose
 from motion_nodes.core.robot.poses import from_xyz_rpy, inverse
 from motion_nodes.extras.sim.drive_targets import JointTargets
+from motion_nodes.extras.tasks.task_codes import SkillFailed
 from motion_nodes.extras.tasks.task_plan import Plan, PlanStep
-from motion_nodes.extras.tasks.task_runner import SkillFailed, TaskRunner, TaskStatus
+from motion_nodes.extras.tasks.task_runner import TaskRunner, TaskStatus
 from motion_nodes.extras.tasks.world_state import STAND_OFF, ObjectState, WorldState
 from motion_nodes.nodes.task.skill_parts import DriveOutlines
 from motion_nodes.nodes.task.skill_robot import WorkExecution

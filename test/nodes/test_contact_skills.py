@@ -16,9 +16,8 @@ from motion_nodes.core.robot.poses import from_xyz_rpy, inverse
 from motion_nodes.core.robot.tree import Box
 from motion_nodes.core.scene.world import World
 from motion_nodes.extras.tasks.skill_poses import backed, handle_grasps, strokes_over
-from motion_nodes.extras.tasks.task_codes import TaskCode
+from motion_nodes.extras.tasks.task_codes import SkillFailed, TaskCode
 from motion_nodes.extras.tasks.task_plan import PlanStep
-from motion_nodes.extras.tasks.task_runner import SkillFailed
 from motion_nodes.extras.tasks.world_state import ObjectState, WorldState
 from motion_nodes.nodes.task.contact_skills import PULL, WIPE_FORCE
 from motion_nodes.nodes.task.holding import FREE_FORCE, LOAD_SHARE, UNKNOWN_LOAD, Grasped

@@ -20,7 +20,7 @@ from motion_nodes.core.ik.tool_goal import ArticulationIk
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.errors import InvalidConfig, MotionError
-from motion_nodes.extras.tasks.task_runner import SkillFailed
+from motion_nodes.extras.tasks.task_codes import SkillFailed
 from motion_nodes.nodes.demo import party, task_shows
 from motion_nodes.nodes.demo.arm import DemoFindings, deviation, eased, elbow_round, retraction
 from motion_nodes.nodes.demo.base import SquareDrive

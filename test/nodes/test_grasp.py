@@ -17,8 +17,7 @@ from std_srvs.srv import Trigger
 from motion_nodes.core.ik.tool_goal import ArticulationIk
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import from_xyz_rpy
-from motion_nodes.extras.tasks.task_codes import TaskCode
-from motion_nodes.extras.tasks.task_runner import SkillFailed
+from motion_nodes.extras.tasks.task_codes import SkillFailed, TaskCode
 from motion_nodes.nodes.articulation.grasp_watch import STATUS
 from motion_nodes.nodes.articulation.gripper_actions import COMMAND_NAMES
 from motion_nodes.nodes.task.arm_skills import ArmSkills

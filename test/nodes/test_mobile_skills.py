@@ -19,8 +19,9 @@ from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.extras.robot_setup.derived_robot import mounted_folder
 from motion_nodes.extras.tasks.served_task import RulePlanner
 from motion_nodes.extras.tasks.skill_poses import parse_places, stand_pose, stand_poses
+from motion_nodes.extras.tasks.task_codes import SkillFailed
 from motion_nodes.extras.tasks.task_plan import PlanStep
-from motion_nodes.extras.tasks.task_runner import SkillFailed, TaskRunner, TaskStatus
+from motion_nodes.extras.tasks.task_runner import TaskRunner, TaskStatus
 from motion_nodes.extras.tasks.world_state import ObjectState, WorldState
 from motion_nodes.nodes.task import skill_parts
 from motion_nodes.nodes.task.skill_parts import DriveOutlines, NavigatedBase, SkillParts

@@ -15,7 +15,7 @@ from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.scene.scene import Scene
 from motion_nodes.core.trajectory.time_parameterization import retime
-from motion_nodes.extras.tasks.task_runner import SkillFailed
+from motion_nodes.extras.tasks.task_codes import SkillFailed
 from motion_nodes.nodes.clients.ros_robot_link import RosRobotLink
 from motion_nodes.nodes.navigation import navigation_requests
 from motion_nodes.nodes.navigation.navigation_requests import (

@@ -24,8 +24,8 @@ from motion_nodes.core.robot.poses import from_xyz_rpy, inverse
 from motion_nodes.core.scene.world import World
 from motion_nodes.extras.tasks.served_task import CANCELED, RulePlanner
 from motion_nodes.extras.tasks.skill_poses import grasps_of
-from motion_nodes.extras.tasks.task_codes import TaskCode
-from motion_nodes.extras.tasks.task_runner import SkillFailed, TaskRunner, TaskStatus
+from motion_nodes.extras.tasks.task_codes import SkillFailed, TaskCode
+from motion_nodes.extras.tasks.task_runner import TaskRunner, TaskStatus
 from motion_nodes.nodes.task.arm_motions import ArmMotions
 from motion_nodes.nodes.task.holding import FREE_FORCE, LOAD_SHARE
 from motion_nodes.nodes.task.observed_objects import ObservedObjects

@@ -21,7 +21,7 @@ from motion_nodes.nodes.clients.commands import running_robots
 from motion_nodes.ros import instance_lock
 from motion_nodes.ros.environment import NO_LOG_FILES, init_arguments, log_folder
 from motion_nodes.ros.instance_lock import InstanceLock, SecondInstance
-from motion_nodes.ros.mapped_code import _unchanged_code, unmap_code
+from motion_nodes.ros.startup_memory import _unchanged_code, release_memory
 
 
 @pytest.fixture(autouse=True)
@@ -202,7 +202,7 @@ def test_unmapped_code_returns_when_it_is_executed():
     matrix = np.diag([1.0, 2.0, 4.0])
     inverse = np.linalg.inv(matrix)
     before = resident_code()
-    unmap_code()
+    release_memory()
     assert resident_code() < 0.8 * before
     assert np.array_equal(np.linalg.inv(matrix), inverse)
 
@@ -215,4 +215,4 @@ def test_changed_code_stays():
         "4000-5000 rw-p 00000000 fe:00 13 /lib/data.so\nAnonymous:             0 kB\n"
         "5000-6000 r-xp 00000000 00:00 0 [vdso]\nAnonymous:             0 kB\n"
     )
-    assert list(_unchanged_code(smaps)) == [(0x1000, 0x3000), (0x3800, 0x3900)]
+    assert list(_unchanged_code(smaps.splitlines())) == [(0x1000, 0x3000), (0x3800, 0x3900)]

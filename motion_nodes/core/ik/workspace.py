@@ -26,7 +26,7 @@ _KEPT = 4
 """Number of stored pieces; further pieces are sampled each time."""
 STEPS = 256
 """Steps between checks of the timeout: some 0.1 ms."""
-_KEPT_TABLES = 8
+_KEPT_TABLES = 2
 """Number of stored tables of random configurations, one per random seed in use."""
 
 

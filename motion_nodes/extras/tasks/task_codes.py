@@ -137,6 +137,10 @@ class TaskError(MotionError):
         return Reason(self.code, str(self))
 
 
+class SkillFailed(TaskError):
+    """A skill that did not succeed; the text is the reason."""
+
+
 def reason_of(error: MotionError) -> Reason:
     """Return the reason that an error states; :attr:`TaskCode.FAILED` without a code."""
     return error.reason if isinstance(error, TaskError) else Reason(TaskCode.FAILED, str(error))

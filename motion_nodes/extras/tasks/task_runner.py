@@ -22,7 +22,7 @@ import py_trees
 from py_trees.common import Status
 
 from motion_nodes.errors import MotionError
-from motion_nodes.extras.tasks.task_codes import NO_REASON, Reason, TaskCode, TaskError
+from motion_nodes.extras.tasks.task_codes import NO_REASON, Reason, SkillFailed, TaskCode
 from motion_nodes.extras.tasks.task_plan import (
     HOLDING,
     SKILLS,
@@ -83,10 +83,6 @@ def _beside(
     away = math.hypot(x - at[0], y - at[1])
     share = max(0.0, away - state.stand_off) / away if away > 0.0 else 0.0
     return at[0] + share * (x - at[0]), at[1] + share * (y - at[1])
-
-
-class SkillFailed(TaskError):
-    """A skill that did not succeed; the text is the reason."""
 
 
 class SkillExecution(Protocol):

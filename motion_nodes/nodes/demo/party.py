@@ -23,7 +23,7 @@ from sensor_msgs.msg import JointState
 from motion_nodes.core.navigation.planar_geometry import Pose2
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.loader import load_description
-from motion_nodes.extras.tasks.task_runner import SkillFailed
+from motion_nodes.extras.tasks.task_codes import SkillFailed
 from motion_nodes.nodes.clients.commands import arm_to_joints
 from motion_nodes.nodes.demo.arm import DemoFindings
 from motion_nodes.nodes.demo.follow import target_at

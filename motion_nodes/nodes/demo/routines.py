@@ -20,7 +20,7 @@ from diagnostic_msgs.msg import DiagnosticArray
 from std_msgs.msg import String
 
 from motion_nodes.errors import MotionError
-from motion_nodes.extras.tasks.task_runner import SkillFailed
+from motion_nodes.extras.tasks.task_codes import SkillFailed
 from motion_nodes.nodes.demo.arm import ClientNode, DemoFindings
 from motion_nodes.nodes.task.remote_work import Work
 from motion_nodes.ros import qos

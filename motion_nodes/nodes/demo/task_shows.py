@@ -35,7 +35,7 @@ from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.robot.tree import Box
 from motion_nodes.core.scene.scene import WorldObject, world_object
 from motion_nodes.extras.robot_setup.derived_robot import mounted_folder
-from motion_nodes.extras.tasks.task_runner import SkillFailed
+from motion_nodes.extras.tasks.task_codes import SkillFailed
 from motion_nodes.nodes.demo.arm import DemoFindings
 from motion_nodes.nodes.demo.routines import RoutineClient, TaskCommands, Travel
 from motion_nodes.nodes.task.remote_work import RemoteService, Work

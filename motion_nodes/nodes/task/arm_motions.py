@@ -28,8 +28,7 @@ from std_srvs.srv import SetBool
 
 from motion_nodes.api.joint_group import JointGroup
 from motion_nodes.core.control.gripper import GraspState
-from motion_nodes.extras.tasks.task_codes import TaskCode
-from motion_nodes.extras.tasks.task_runner import SkillFailed
+from motion_nodes.extras.tasks.task_codes import SkillFailed, TaskCode
 from motion_nodes.nodes.articulation.grasp_watch import STATUS
 from motion_nodes.nodes.clients.commands import arm_to_joints
 from motion_nodes.nodes.task.remote_work import RemoteAction, RemoteService, Work, require_success

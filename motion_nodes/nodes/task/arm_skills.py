@@ -12,8 +12,7 @@ import numpy as np
 from motion_nodes.core.robot.poses import inverse
 from motion_nodes.core.robot.tree import Cylinder, Sphere
 from motion_nodes.extras.tasks.skill_poses import GraspPose, blocks, places_at, places_on
-from motion_nodes.extras.tasks.task_codes import TaskCode
-from motion_nodes.extras.tasks.task_runner import SkillFailed
+from motion_nodes.extras.tasks.task_codes import SkillFailed, TaskCode
 from motion_nodes.extras.tasks.world_state import ObjectState, WorldState, half_extents, point_of
 from motion_nodes.nodes.task.arm_motions import SLOW
 from motion_nodes.nodes.task.holding import LOST_DISTANCE, LOST_WIDTH, UNKNOWN_LOAD, WIDEST, Holding

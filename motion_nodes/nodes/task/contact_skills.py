@@ -11,8 +11,7 @@ import numpy as np
 from motion_nodes.core.robot.inverse_dynamics import STANDARD_GRAVITY
 from motion_nodes.core.robot.poses import inverse
 from motion_nodes.extras.tasks.skill_poses import backed, handle_grasps, moved, strokes_over
-from motion_nodes.extras.tasks.task_codes import TaskCode
-from motion_nodes.extras.tasks.task_runner import SkillFailed
+from motion_nodes.extras.tasks.task_codes import SkillFailed, TaskCode
 from motion_nodes.extras.tasks.world_state import WorldState
 from motion_nodes.nodes.task.arm_motions import SLOW
 from motion_nodes.nodes.task.holding import LOST_DISTANCE, LOST_WIDTH, Holding

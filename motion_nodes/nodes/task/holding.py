@@ -17,8 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from motion_nodes.core.robot.poses import inverse
-from motion_nodes.extras.tasks.task_codes import NO_REASON, Reason, TaskCode
-from motion_nodes.extras.tasks.task_runner import SkillFailed
+from motion_nodes.extras.tasks.task_codes import NO_REASON, Reason, SkillFailed, TaskCode
 from motion_nodes.extras.tasks.world_state import ObjectState, WorldState
 from motion_nodes.nodes.task.remote_work import Work
 from motion_nodes.nodes.task.skill_parts import SkillParts, not_detected

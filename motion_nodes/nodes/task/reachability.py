@@ -12,8 +12,7 @@ from motion_nodes.core.ik.problem import IkSettings
 from motion_nodes.core.robot.poses import from_xyz_rpy, inverse, rotation_about
 from motion_nodes.core.scene.world import World
 from motion_nodes.extras.tasks.skill_poses import MARGIN, GraspPose, backed, grasps_of
-from motion_nodes.extras.tasks.task_codes import TaskCode
-from motion_nodes.extras.tasks.task_runner import SkillFailed
+from motion_nodes.extras.tasks.task_codes import SkillFailed, TaskCode
 from motion_nodes.extras.tasks.world_state import ObjectState, half_extents
 from motion_nodes.nodes.task.arm_motions import ArmMotions
 from motion_nodes.nodes.task.remote_work import Work, beside

@@ -16,8 +16,7 @@ from typing import Any
 from action_msgs.msg import GoalStatus
 from rclpy.node import Node
 
-from motion_nodes.extras.tasks.task_codes import TaskCode
-from motion_nodes.extras.tasks.task_runner import SkillFailed
+from motion_nodes.extras.tasks.task_codes import SkillFailed, TaskCode
 from motion_nodes.ros import qos
 from motion_nodes.ros.clients.client_node import action_client
 from motion_nodes.ros.concurrency.queues import ExecutorQueue

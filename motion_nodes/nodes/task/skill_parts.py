@@ -27,8 +27,7 @@ from motion_nodes.core.robot.poses import inverse
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.scene.world import World
 from motion_nodes.errors import MotionError
-from motion_nodes.extras.tasks.task_codes import TaskCode
-from motion_nodes.extras.tasks.task_runner import SkillFailed
+from motion_nodes.extras.tasks.task_codes import SkillFailed, TaskCode
 from motion_nodes.extras.tasks.world_state import ObjectState, WorldState
 from motion_nodes.nodes.task.arm_motions import ArmMotions, CompliantMotions
 from motion_nodes.nodes.task.observed_objects import ObservedObjects

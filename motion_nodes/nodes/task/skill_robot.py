@@ -12,9 +12,8 @@ from motion_nodes.core.navigation.planar_geometry import Pose2
 from motion_nodes.core.navigation.pose_motions import legs_to
 from motion_nodes.errors import MotionError
 from motion_nodes.extras.tasks.skill_poses import stand_poses
-from motion_nodes.extras.tasks.task_codes import NO_REASON, TaskCode, reason_of
+from motion_nodes.extras.tasks.task_codes import NO_REASON, SkillFailed, TaskCode, reason_of
 from motion_nodes.extras.tasks.task_plan import PlanStep
-from motion_nodes.extras.tasks.task_runner import SkillFailed
 from motion_nodes.extras.tasks.world_state import WorldState
 from motion_nodes.nodes.task.arm_skills import ArmSkills
 from motion_nodes.nodes.task.contact_skills import ContactSkills

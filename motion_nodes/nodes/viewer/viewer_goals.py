@@ -20,7 +20,7 @@ from motion_nodes.core.navigation.planar_geometry import Pose2
 from motion_nodes.core.robot.poses import inverse
 from motion_nodes.core.robot.robot import Group, Robot
 from motion_nodes.errors import MotionError
-from motion_nodes.extras.tasks.task_runner import SkillFailed
+from motion_nodes.extras.tasks.task_codes import SkillFailed
 from motion_nodes.extras.viewer.browser import BrowserViewer
 from motion_nodes.extras.viewer.ui_commands import PlanCommand, PlannerOptions, TargetCommand
 from motion_nodes.extras.viewer.viewed_robot import IK, PLANNER, RMPFLOW
