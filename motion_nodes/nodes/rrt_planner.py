@@ -151,7 +151,9 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
         """Return that plans have to wait for compilation, if so."""
         if self.requests.warm.is_set():
             return ""
-        return "plans wait until the planners are compiled, about half a minute once per machine"
+        straight = "; straight motions do not" if self.requests.direct.is_set() else ""
+        what = "plans wait until the planners are compiled"
+        return f"{what}, about half a minute once per machine{straight}"
 
     def diagnose(self, report: Report) -> None:
         """Report readiness, active motions and request counts."""
@@ -173,10 +175,18 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
         own_file = (self.robot.directory / ROBOT_FILE).is_file()
         source = str(self.robot.directory) if own_file else self.params.robot
         threading.Thread(
-            target=lambda: compile_apart(source, self._load, released.is_set),
+            target=lambda: compile_apart(source, self._load_direct, self._load, released.is_set),
             name="planner-warm-up",
             daemon=True,
         ).start()
+
+    def _load_direct(self) -> None:
+        try:
+            self.requests.load_direct()
+        except Exception:  # the planner will do
+            self.get_logger().warning(f"no straight motions yet:\n{traceback.format_exc()}")
+        else:
+            self.get_logger().info("straight motions are ready; the planner is being compiled")
 
     def _load(self) -> None:
         begin = time.monotonic()

@@ -26,7 +26,7 @@ from motion_nodes.core.planning.warm_up import compile_apart
 from motion_nodes.core.scene.exact_warm_up import compile_exact_checks
 
 def plan():
-    compile_apart("franka", lambda: None, lambda: False)
+    compile_apart("franka", lambda: None, lambda: None, lambda: False)
 
 work = {"plan": plan, "exact": compile_exact_checks}[sys.argv[1]]
 threading.Thread(target=work, daemon=True).start()
@@ -80,6 +80,40 @@ def test_no_compiling_process_outlives_its_parent(work, compiling, killed, tmp_p
         finally:
             if runs(child):
                 os.kill(child, signal.SIGKILL)
+
+
+STRAIGHT = """
+import gc, sys
+from dataclasses import replace
+from numba.core.dispatcher import Dispatcher
+from motion_nodes.core.planning import warm_up
+from motion_nodes.core.planning.pipeline import PlanOptions, plan
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.scene.checker import CollisionChecker
+
+def loaded():
+    found = (each for each in gc.get_objects() if isinstance(each, Dispatcher))
+    return {each.__name__: len(each.signatures) for each in found if each.signatures}
+
+robot = load_robot(sys.argv[1])
+warm_up.load_direct_motions(robot)
+before = loaded()
+options = warm_up.straight_motion(PlanOptions(velocity_scaling=0.5))
+for group in robot.groups.values():
+    checker = CollisionChecker(robot, group.joints)
+    for tip in {None, group.tip if group.tips else None}:
+        request = replace(warm_up.small_motion(checker, tip), timeout=5.0)
+        assert plan(request, options).trajectory is not None
+    home = robot.home[group.indices]
+    far = checker.limits.clip(home + 0.7)
+    plan(replace(request, goals=(warm_up.JointGoal(far),)), options)
+assert loaded() == before, {k: v for k, v in loaded().items() if before.get(k) != v}
+"""
+
+
+@pytest.mark.parametrize("name", ["franka", "so101", "g1"])
+def test_straight_motions_need_no_other_kernels(name):
+    subprocess.run([sys.executable, "-c", STRAIGHT, name], check=True, timeout=300.0)
 
 
 @pytest.mark.parametrize("name", ["franka", "ur10e", "so101"])

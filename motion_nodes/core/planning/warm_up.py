@@ -26,7 +26,7 @@ import numpy as np
 
 from motion_nodes.core.planning.path_constraints import TaskSpaceRegion
 from motion_nodes.core.planning.pipeline import PlanOptions, plan
-from motion_nodes.core.planning.planners import planner_names
+from motion_nodes.core.planning.planners import DirectMotion, planner_names
 from motion_nodes.core.planning.planning_problem import JointGoal, PlanRequest, PoseGoal
 from motion_nodes.core.robot.kinematics import GroupKinematics
 from motion_nodes.core.robot.limits import JointLimits
@@ -41,8 +41,10 @@ from motion_nodes.kernels import jit
 from motion_nodes.kernels.parent_death import die_with
 
 _LOG = logging.getLogger(__name__)
-_DEFAULT, _ALL, _USED = "planning", "planning-all", "planning-used"
-"""Markers in the cache: the default planner and its environment; all planners; one plan made."""
+_DIRECT, _DEFAULT = "planning-direct", "planning"
+_ALL, _USED = "planning-all", "planning-used"
+"""Markers in the cache: straight motions; the default planner and its environment; all planners;
+one plan made."""
 _planned = threading.Event()
 """Whether this process has made a plan, so that nothing is left to compile."""
 _TIMING = "--timing"
@@ -133,6 +135,31 @@ def warm_up_constraints(checker: CollisionChecker, tip: str) -> None:
         plan(replace(small_motion(checker), constraints=(anywhere,), timeout=1.0))
 
 
+def straight_motion(options: PlanOptions) -> PlanOptions:
+    """Return the options of a straight motion; its kernels are the first to be compiled."""
+    return replace(
+        options,
+        planner=DirectMotion.name,
+        settings=None,
+        attempts=1,
+        shorten=False,
+        preferred_clearance=0.0,
+        recovery=None,
+    )
+
+
+def load_direct_motions(robot: Robot) -> None:
+    """Load or compile the kernels of straight motions between joint positions.
+
+    They are a fifth of those of planning; most first motions need no others.
+    """
+    for group in robot.groups.values():
+        if group.joints:
+            checker = CollisionChecker(robot, group.joints)
+            plan(small_motion(checker), straight_motion(PlanOptions()))
+    jit.mark_compiled(_DIRECT)
+
+
 def load_planning(robot: Robot) -> None:
     """Load or compile the kernels of the default planner, for each group with tips."""
     for group in robot.groups.values():
@@ -148,7 +175,12 @@ def is_prepared() -> bool:
     return jit.is_compiled(_ALL) is not False
 
 
-def compile_apart(robot: str, ready: Callable[[], None], given_up: Callable[[], bool]) -> None:
+def compile_apart(
+    robot: str,
+    direct: Callable[[], None],
+    ready: Callable[[], None],
+    given_up: Callable[[], bool],
+) -> None:
     """Compile the kernels of planning in another process, unless cached on this machine.
 
     Without a cache the code is compiled where it is used. The other process ends with this one, or
@@ -156,6 +188,8 @@ def compile_apart(robot: str, ready: Callable[[], None], given_up: Callable[[], 
 
     Args:
         robot: name, or path of its description.
+        direct: called at most once, when the code of straight motions can be loaded before that of
+            the default planner.
         ready: called once, when the default planner's code can be loaded, or has to be compiled
             here because the other process failed.
         given_up: polled; True ends the other process.
@@ -165,14 +199,17 @@ def compile_apart(robot: str, ready: Callable[[], None], given_up: Callable[[], 
         return
     command = [sys.executable, "-m", "motion_nodes.core.planning.warm_up", robot, str(os.getpid())]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL) as process:
-        waiting = True
+        waiting, indirect = True, True
         while process.poll() is None:
             if given_up():
                 process.terminate()
                 return
             if waiting and jit.is_compiled(_DEFAULT):
-                waiting = False
+                waiting = indirect = False
                 ready()
+            elif indirect and jit.is_compiled(_DIRECT):
+                indirect = False
+                direct()
             time.sleep(_POLL)
         if waiting and not given_up():
             ready()
@@ -190,6 +227,7 @@ def main() -> None:
     if not is_prepared():
         compile_timing_aside()
     robot = load_robot(sys.argv[1])
+    load_direct_motions(robot)
     load_planning(robot)
     for group in robot.groups.values():
         if group.tip is not None:

@@ -8,6 +8,7 @@ Service plan_batch: several motions, planned in parallel.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from motion_nodes.core.planning.cartesian import cruising
 from motion_nodes.core.planning.constrained_search import ConstrainedRrt
 from motion_nodes.core.planning.pipeline import MotionPlan, PlanOptions, joined, plan
 from motion_nodes.core.planning.planners import (
+    DEFAULT,
     DirectMotion,
     PlannerSettings,
     default_settings,
@@ -28,7 +30,7 @@ from motion_nodes.core.planning.planners import (
 )
 from motion_nodes.core.planning.planning_problem import PlanRequest
 from motion_nodes.core.planning.trajopt import TrajOptSettings
-from motion_nodes.core.planning.warm_up import load_planning
+from motion_nodes.core.planning.warm_up import load_direct_motions, load_planning, straight_motion
 from motion_nodes.core.robot.robot import Group
 from motion_nodes.core.scene.checker import CheckerCache
 from motion_nodes.errors import MotionError
@@ -83,6 +85,8 @@ class PlanningRequests:
         self.settings = PlannerSettings(default_settings())
         self.warm = threading.Event()
         """Set once all kernels are compiled and loaded."""
+        self.direct = threading.Event()
+        """Set once those of straight motions are, on a new machine before the others."""
         self.checker = CheckerCache(self.robot, lambda: self.params.clearance).checker
 
     @property
@@ -96,6 +100,11 @@ class PlanningRequests:
             load_planning(self.robot)
         finally:
             self.warm.set()
+
+    def load_direct(self) -> None:
+        """Load the compiled kernels of straight motions and set :attr:`direct`."""
+        load_direct_motions(self.robot)
+        self.direct.set()
 
     def group(self, name: str) -> Group:
         """Return a group by name or alias; empty for the only one with a tip.
@@ -151,7 +160,21 @@ class PlanningRequests:
         notes: list[str] = []
         if requested_motion(job.request, notes) is not None:
             return plan_tool_motion(self, job, cancelled)
+        if not self.warm.is_set() and self._await_direct(cancelled):
+            # A blocked line, and what is wrong with a request, is left to the planner.
+            with contextlib.suppress(RequestRejected):
+                return self._plan(job, cancelled, notes, early=True)
         self.await_warm(cancelled)
+        return self._plan(job, cancelled, notes)
+
+    def _plan(
+        self, job: PlanJob, cancelled: Callable[[], bool], notes: list[str], *, early: bool = False
+    ) -> PlannedMotion:
+        """Plan with the requested planner; ``early``: only the straight motion in its place.
+
+        Raises:
+            RequestRejected: as :meth:`plan`; or ``early`` and another planner is necessary.
+        """
         request, params = job.request, self.params
         group = self.group(request.group_name)
         q = self.start(request.start_state, from_current=job.from_current)
@@ -162,6 +185,11 @@ class PlanningRequests:
         speed = context.tool_speed(request)
         goals = context.goals(request.goal_constraints)
         options = self._options(request, group, bool(constraints))
+        if early:
+            if find_planner(options.planner)[0] not in (DEFAULT, DirectMotion.name):
+                raise RequestRejected(Codes.PLANNING_FAILED, "the planner is being compiled")
+            options = straight_motion(options)
+            context.notes.append("a straight motion, as the planner is still being compiled")
         guided = isinstance(options.settings, TrajOptSettings) and not constraints
         if guided and request.reference_trajectories:
             path = reference_path(request, group.joints)
@@ -206,6 +234,15 @@ class PlanningRequests:
         return state_message(
             positions, self._node.get_clock().now().to_msg(), self.robot.base_frame
         )
+
+    def _await_direct(self, cancelled: Callable[[], bool]) -> bool:
+        """Wait until the first kernels are compiled; return whether only those are."""
+        while not self.warm.wait(0.02):
+            if self.direct.is_set():
+                return True
+            if cancelled():
+                break
+        return False
 
     def await_warm(self, cancelled: Callable[[], bool]) -> None:
         """Wait until all kernels are compiled, which takes long at the first start on a machine.
