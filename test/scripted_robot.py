@@ -4,6 +4,7 @@
 import math
 import threading
 import time
+from collections import deque
 from collections.abc import Mapping
 
 import numpy as np
@@ -25,6 +26,11 @@ class ScriptedRobot:
         """Whether the last measurement is repeated with new stamps."""
         self.silent = False
         """Whether nothing is published."""
+        self.delay = 0.0
+        """Time by which states are published late [s]."""
+        self.held = False
+        """Whether states are kept back, to be published later, twice as fast as measured."""
+        self._late: deque[tuple[float, JointState]] = deque()
         self.wraps: frozenset[str] = frozenset()
         """Joints whose positions are reported in [-pi, pi)."""
         self._velocities = dict.fromkeys(home, 0.0)
@@ -75,4 +81,7 @@ class ScriptedRobot:
             message.velocity.append(self._velocities[name])
         message.header.stamp = self._node.get_clock().now().to_msg()
         if not self.silent:
-            self._out.publish(message)
+            self._late.append((time.monotonic() + self.delay, message))
+        for _ in range(0 if self.held else 2):
+            if self._late and self._late[0][0] <= time.monotonic():
+                self._out.publish(self._late.popleft()[1])

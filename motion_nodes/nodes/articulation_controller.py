@@ -21,7 +21,11 @@ from motion_nodes.core.control.cartesian_impedance import CartesianImpedance
 from motion_nodes.core.control.contact_wrench import ContactWrench
 from motion_nodes.core.control.joint_arbiter import JointArbiter
 from motion_nodes.core.control.joint_controller import ArticulationController
-from motion_nodes.core.control.state_plausibility import SourceWatch, StatePlausibility
+from motion_nodes.core.control.state_plausibility import (
+    SourceWatch,
+    StandingJoints,
+    StatePlausibility,
+)
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.nodes.articulation.articulation_config import (
@@ -120,7 +124,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         self._payload = PayloadModel(self, robot, params)
         dynamics = self._payload.dynamics
         monitored = dynamics if params.contact_detection else None
-        self._guard = ContactGuard(robot, self.runner, params, monitored)
+        self._guard = ContactGuard(robot, self.runner, params, monitored, self.now_ns)
         self._logged_fault = ""
         self._stiffness = np.array([drive.stiffness for drive in drives])
         self._outputs: JointOutputs = outputs_of(
@@ -141,6 +145,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         )
         self._gripper = gripper_of(self, robot, self._outputs.drives is not None)
         self._at_rest = RestCycles(self._state, self.runner, self._outputs, self.period)
+        self._standing = StandingJoints()
         self._since_report = self._repeated = 0.0
         self._unstarted, self._fresh, self._brief = True, False, False
         self._complete_at = 0.0
@@ -179,6 +184,8 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
             self._complete_at = time.monotonic() + COMPLETE_PERIOD
         self._update_rest()
         if self._unstarted:
+            if self._state_lost:
+                self._standing.forget()
             return
         if self._state_lost:
             if self._brake_after_loss():
@@ -237,9 +244,13 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         self.runner.stop_all("the stop, until it was resumed")
 
     def time_jumped(self, before: float, after: float) -> None:
-        """Hold the measured positions."""
+        """Come to rest; after a jump of simulated time, hold the measured positions."""
         self.runner.abort_all(f"time jumped from {before:.3f} s to {after:.3f} s")
         self._update_actions(0.0)
+        if not self.simulated:
+            # A clock was set: the robot is where it was, and moves on.
+            self.controller.stop()
+            return
         self._unstarted = True
         self._outputs.reset()
         self._state.forget()
@@ -270,7 +281,8 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         """Return why the robot's state is unknown, None if it is known."""
         if self._unstarted or self._state_lost:
             fault = self._state.fault(self.params.state_timeout)
-            return f"the robot's state is not known; {fault or 'it was not received yet'}"
+            away = self._standing.waiting and "joints move, away from their last references"
+            return f"the robot's state is not known; {fault or away or 'it was not received yet'}"
         return None
 
     @property
@@ -306,7 +318,9 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         """Initialize the references at the first state, and after a loss of the state.
 
         They continue at the last references if these are within resync_tolerance of the measured
-        positions, so that the sag of drives under gravity does not accumulate.
+        positions, so that the sag of drives under gravity does not accumulate. Joints further away
+        are held where they are, once they stand: states may arrive late, and drives may still
+        follow the last references.
         """
         measured = self._state.position
         last = self.controller.limits.turns.nearest(self._outputs.position, measured)
@@ -314,12 +328,19 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         known = np.isfinite(last) & kept
         error = np.where(known, np.abs(last - measured), 0.0)
         i = int(error.argmax())
-        if known.any() and error[i] > self.params.resync_tolerance:
-            self.get_logger().warning(
-                f"the state is known again, {self.controller.joint_names[i]} {error[i]:.3f} rad or "
-                "m from its last reference; holding the measured positions"
-            )
-            known[:] = False
+        if error[i] > self.params.resync_tolerance:
+            waited = self._standing.waiting
+            standing = self._standing.update(measured, time.monotonic())
+            if standing or not waited:
+                does = "holding the measured position" if standing else "waiting until it stands"
+                self.get_logger().warning(
+                    f"the state is known again, {self.controller.joint_names[i]} {error[i]:.3f} "
+                    f"rad or m from its last reference; {does}"
+                )
+            if not standing:
+                return
+            known &= error <= self.params.resync_tolerance
+        self._standing.forget()
         self.controller.reset(np.where(known, last, measured))
         self._guard.reset()
         self._monitor.reset()
@@ -414,18 +435,16 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
             gripper.update(state.position, state.velocity, state.effort, dt, at)
 
     def _reset(self) -> str:
-        """Discard all commands and hold the measured positions."""
+        """Discard all commands, come to rest, and hold the measured positions."""
         refusal = self.stop_reason or self.state_fault()
         if refusal:
             raise MotionError(refusal)
         self.runner.abort_all("the controller was reset")
         self.runner.take(self.controller.joint_names, "a reset of the controller")
         self._update_actions(0.0)
-        self._outputs.reset()
         self.runner.effort_bounds[:] = np.inf
         self._streams.scaling = self.params.speed_scaling_initial_scaling_factor
-        self.controller.reset(self._state.position)
-        self._guard.reset()
+        self.runner.hold_measured()
         self._monitor.reset()
         return "holding the measured positions"
 

@@ -150,6 +150,11 @@ class EndpointNode(LifecycleNode):
         return self._time.now_ns()
 
     @property
+    def simulated(self) -> bool:
+        """Whether ROS time is that of /clock."""
+        return self._time.simulated
+
+    @property
     def time_stands(self) -> bool:
         """True if simulated time does not advance (paused, not started, or lost).
 

@@ -312,6 +312,9 @@ ACK_TIMEOUT = 0.2
 MAX_STEP_TIME = 0.2
 """[s] Max duration of a motion that is plausible by the stamps of messages alone."""
 
+OTHER_CLOCK = 10.0
+"""[s] Age of a state by its stamp from which the stamp is that of another clock."""
+
 MAX_LAYOUTS = 16
 """Max number of cached orders of joint names."""
 
@@ -469,6 +472,18 @@ class JointStateReader:
         else:
             return self.rival
         return f"{text} ({self.problem})" if self.problem else text
+
+    def late(self, now_ns: int, lag: float) -> str:
+        """Return that the states are late, as text; empty if they are not, or by another clock.
+
+        Args:
+            now_ns: ROS time [ns].
+            lag: max age by the stamps, ``tracking_lag`` [s].
+        """
+        age = (now_ns - self.stamp_ns) * 1e-9
+        if not lag < age < OTHER_CLOCK:
+            return ""
+        return f"joint_states are {age:.2f} s late, tracking_lag is {lag:g} s"
 
     @property
     def rival(self) -> str:

@@ -443,3 +443,29 @@ def test_a_trajectory_may_begin_at_the_measured_state(runner):
     begin = active.follower.goal.trajectory.begin
     assert begin is not None
     np.testing.assert_array_equal(begin.position, measured)
+
+
+def test_measured_positions_are_held_without_a_step(runner):
+    """Joint a moves, b rests away from its reference, and so does c, which may push for ever."""
+    runner.resync.never[2] = True
+    runner.start(goal(smooth(("a",)), tolerance=0.0), "a")
+    measured = np.array([0.0, 0.2, -0.1])
+    rows, still = [], np.zeros(3)
+
+    def step(k: int) -> None:
+        measured[0] = rows[k - 5][0] if k > 5 else 0.0
+        rows.append(runner.step(DT, measured.copy(), still).positions)
+
+    for k in range(250):
+        step(k)
+    before = rows[-1][0]
+    runner.take(JOINTS, "a reset")
+    runner.hold_measured()
+    for k in range(250, 1500):
+        step(k)
+    speeds = np.diff(rows, axis=0) / DT
+    assert np.abs(speeds).max() <= 2.0 * (1.0 + 1e-9)
+    assert np.abs(np.diff(speeds, axis=0)).max() / DT <= 8.0 * (1.0 + 1e-6)
+    assert np.diff([row[0] for row in rows]).min() > -1e-9, "a stops ahead"
+    np.testing.assert_allclose(rows[-1], measured, atol=1e-3)
+    assert rows[-1][0] > before

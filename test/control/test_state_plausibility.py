@@ -10,8 +10,11 @@ from motion_nodes.core.control.state_plausibility import (
     CONFIRMED,
     REPEATS,
     SPAN,
+    STANDS,
+    STAYED,
     FrozenStates,
     SourceWatch,
+    StandingJoints,
 )
 from motion_nodes.tolerances import MEASURED_NOISE
 
@@ -229,3 +232,19 @@ def test_a_joint_that_runs_away_is_blocked(period):
     found = times_blocked(period, lambda reference, time: reference(time + 0.1))
     assert found
     assert found[0] < 1.0
+
+
+def test_joints_stand_where_they_stay_by_positions_alone():
+    rng, joints = np.random.default_rng(4), StandingJoints()
+    assert not joints.waiting
+    for k in range(100):
+        assert not joints.update(np.array([0.3, 1e-3 * k, 0.0]) * STAYED / 1e-3, 0.01 * k)
+    times = [
+        t
+        for t in np.arange(1.0, 1.0 + 2.0 * STANDS, 0.01)
+        if joints.update(np.ones(N) + 0.4 * STAYED * rng.uniform(-1.0, 1.0, N), float(t))
+    ]
+    assert times[0] == pytest.approx(1.0 + STANDS, abs=0.011)
+    assert joints.waiting
+    joints.forget()
+    assert not joints.update(np.ones(N), 9.0)

@@ -280,11 +280,13 @@ def slow_fingers(arm: JointClient) -> Iterator[None]:
         (-0.02, "gripper position -0.02 is outside its limits 0 to 0.04"),
         (np.nan, "gripper position is nan; give a finite number"),
         (np.inf, "gripper position is inf; give a finite number"),
+        (1e300, "position"),
     ],
 )
 def test_bad_positions_move_nothing(arm, position, text):
     status, result = grip(arm, position).result()
     assert (status, result.stalled, result.reached_goal) == (ABORTED, False, False)
+    assert result.position == pytest.approx(HOME[FINGERS[0]], abs=1e-3)
     arm.wait_for_warning(text)
     assert arm.reference()[FINGERS[0]] == pytest.approx(HOME[FINGERS[0]])
 

@@ -247,12 +247,15 @@ def test_reset_forgets_everything(arm):
     call = arm.follow(smooth({J1: 0.8}, 2.0))
     assert call.accepted()
     arm.moving(0.1)
+    arm.commands.clear()
     answer = arm.client.call(Trigger, f"{CONTROLLER}/reset")
     assert (answer.success, answer.message) == (True, "holding the measured positions")
     status, result = call.result()
     assert (status, result.error_string) == (ABORTED, "the controller was reset")
     # The simulation follows the stream with a delay of a few milliseconds.
     arm.client.spin(0.2)
+    steps = np.diff([message.position for message in arm.commands.messages], axis=0)
+    assert np.abs(steps).max() < 0.05, "it comes to rest within the limits"
     rested = arm.rest()
     arm.client.spin(0.2)
     assert arm.away(rested) < 1e-6

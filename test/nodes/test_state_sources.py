@@ -123,6 +123,50 @@ def test_frozen_states_stop_the_arm(arm, robot):
     works_again(arm)
 
 
+def longest_step(arm: JointClient) -> float:
+    """Return the largest change of a joint between two commands, in velocity limits and periods."""
+    sent = [(m.header.stamp.sec + 1e-9 * m.header.stamp.nanosec, m) for m in arm.commands.messages]
+    rows = np.array([message.position for _, message in sent])
+    passed = np.maximum(np.diff([stamp for stamp, _ in sent]), 0.004)
+    limits = load_robot("franka").limits.select(tuple(sent[0][1].name)).velocity
+    return float((np.abs(np.diff(rows, axis=0)) / passed[:, None] / limits).max())
+
+
+@pytest.mark.timeout(900)
+def test_states_that_arrive_late_and_all_at_once_do_not_move_the_arm(arm, robot):
+    assert arm.client.set_parameters(CONTROLLER, state_timeout=0.5).successful
+    try:
+        call = begin(arm, 2.0)
+        arm.commands.clear()
+        robot.held = True
+        aborted(call, "the robot was lost")
+        arm.client.spin(0.8)
+        robot.held = False
+        holds(arm.client, again=True)
+        commands_rest(arm)
+        # A gap of the commands counts as the time that has passed.
+        assert longest_step(arm) < 1.01
+        assert arm.away(dict(zip(arm.commands.newest.name, arm.commands.newest.position,
+                                 strict=True))) < 0.01  # fmt: skip
+    finally:
+        assert arm.client.set_parameters(CONTROLLER, state_timeout=3.0).successful
+    works_again(arm)
+
+
+@pytest.mark.timeout(900)
+def test_states_that_are_late_by_more_than_the_lag_are_told(arm, robot):
+    robot.delay = 0.6
+    try:
+        arm.client.spin(0.8)
+        call = arm.follow(smooth(AWAY, 1.0))
+        status, result = call.result()
+        assert status == ABORTED
+        assert "s late, tracking_lag is 0.25 s" in result.error_string
+    finally:
+        robot.delay = 0.0
+    works_again(arm)
+
+
 @pytest.mark.timeout(900)
 @pytest.mark.long
 def test_frozen_from_rest_on(arm, robot):

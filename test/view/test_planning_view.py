@@ -320,6 +320,29 @@ def test_a_plan_whose_execution_was_stopped_is_hidden(viewer, monkeypatch, share
     assert path.show.value
 
 
+@pytest.mark.parametrize("seen", [True, False])
+def test_a_stop_before_the_robot_moves_hides_the_plan(open_viewer, seen):
+    viewer = open_viewer(ViewedRobot.of(FRANKA), stops=True)
+    path = planning(viewer).path
+
+    def refreshed() -> bool:
+        viewer.flush()
+        path.refresh_panel()
+        return bool(path.show.value)
+
+    rows = plan(viewer)
+    viewer.update_joints("franka", rows[0])
+    viewer.update_plan("franka", [0.0, 1.0], rows[:: len(rows) - 1])
+    assert not seen or refreshed()
+    viewer.set_stopped("stopped by /stop")
+    assert not refreshed()
+    # Plans that are made during the stop are shown, also after it.
+    viewer.update_plan("franka", [0.0, 1.0], rows[:: len(rows) - 1])
+    assert refreshed()
+    viewer.set_stopped("")
+    assert refreshed()
+
+
 def test_a_newer_plan_takes_the_place_and_a_bad_one_does_not(viewer):
     path = planning(viewer).path
     rows = plan(viewer)

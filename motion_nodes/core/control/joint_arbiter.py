@@ -398,6 +398,17 @@ class JointArbiter:
         self._take(indices, label)
         self._stop(indices)
 
+    def hold_measured(self) -> None:
+        """Move references to the measured positions within the limits; moving joints stop first."""
+        if self._measured is None:
+            return
+        position = self._measured[0]
+        everything, never = np.arange(len(position)), self.resync.never
+        self.resync.request(everything, contact=True)
+        still = (self.controller.reference_velocity == 0.0) | never
+        held = position + np.where(never, 0.0, self.resync.sag)
+        self.controller.move_reference_to(np.flatnonzero(still), held)
+
     def reference_in(self, ahead: float) -> TrajectorySample:
         """Return the predicted reference of all joints.
 

@@ -6,6 +6,8 @@
   limit. A slipping encoder or a corrupt message reports unreachable positions.
 - :class:`FrozenStates`: states that are constant while the references of the joints move, as from
   a driver that repeats its last measurement.
+- :class:`StandingJoints`: joints that stay where they are, by their positions alone: states that
+  arrive late and all at once are those of a motion that is over.
 - :class:`SourceWatch`: several publishers that report (or command) the same joints.
 - :class:`SenderWatch`: several publishers that command one robot alternately.
 
@@ -44,6 +46,10 @@ MOVED = 1e-4
 """Distance of a reference from which a motion counts [rad or m]."""
 CONTRADICTION = 0.02
 """Min reported velocity of a joint that is not at rest [rad/s or m/s]."""
+STANDS = 0.15
+"""Min time for which joints stay where they are [s]."""
+STAYED = 3e-3
+"""Max distance from where they are in that time, for noise and coarse encoders [rad or m]."""
 SPAN = 2.0
 """Time window in which changes of the publisher are counted [s]."""
 CHANGES = 3
@@ -381,6 +387,35 @@ class FrozenStates:
         state.position[:], state.velocity[:], state.times[_DT] = position, velocity, dt
         moves = self._command() or position.flags.writeable
         self._resting = None if moves else position
+
+
+class StandingJoints:
+    """Whether joints have been where they are for :data:`STANDS`."""
+
+    def __init__(self) -> None:
+        """Create without a measurement."""
+        self._place: Array | None = None
+        self._since = 0.0
+
+    @property
+    def waiting(self) -> bool:
+        """Whether there was a measurement since the last :meth:`forget`."""
+        return self._place is not None
+
+    def forget(self) -> None:
+        """Begin anew with the next measurement."""
+        self._place = None
+
+    def update(self, position: Array, now: float) -> bool:
+        """Return whether the joints stand, by a new measurement.
+
+        Args:
+            position: measured positions [rad or m], shape (n,).
+            now: monotonic time [s].
+        """
+        if self._place is None or np.abs(position - self._place).max(initial=0.0) > STAYED:
+            self._place, self._since = position.copy(), now
+        return now - self._since >= STANDS
 
 
 class SourceWatch:

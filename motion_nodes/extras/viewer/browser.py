@@ -617,8 +617,14 @@ class BrowserViewer:
         self._drawing.request_if_watched()
 
     def set_stopped(self, reason: str) -> None:
-        """Show why all robots are stopped, with a button to resume; empty: not stopped."""
+        """Show why all robots are stopped, with a button to resume; empty: not stopped.
+
+        Plans that are shown are hidden at a stop.
+        """
         if self._stop is not None and self._stop.set_reason(reason):
+            for robot in self._robots.values() if reason else ():
+                if robot.planning is not None:
+                    robot.planning.path.end()
             self._drawing.request_if_watched()
 
     def set_simulation(self, paused: bool, text: str | None = None) -> None:

@@ -146,7 +146,7 @@ class PlannedPath:
         """Whether the robot has been on the pending plan."""
         self._rest: tuple[Array, float] | None = None
         """Where the robot was last moving, and when [s]."""
-        self._executed = self._hidden = False
+        self._executed = self._hidden = self._ended = False
         self._received = 0.0
         self.ghost: RobotView | None = None
         self._line: viser.LineSegmentsHandle | None = None
@@ -184,9 +184,14 @@ class PlannedPath:
         if (np.diff(when) < 0.0).any():
             raise InvalidCommand(f"{self._viewed.name}: the times of the plan decrease.")
         with self._lock:
-            self._plan, self._new = (when - when[0], rows), True
+            self._plan, self._new, self._ended = (when - when[0], rows), True, False
             self._received = time.monotonic()
             self.playback.restart(float(when[-1] - when[0]))
+
+    def end(self) -> None:
+        """Hide the plan: a stop has ended the goal it was made for, wherever the robot stands."""
+        with self._lock:
+            self._ended = self._plan is not None
 
     @property
     def playing(self) -> bool:
@@ -196,7 +201,8 @@ class PlannedPath:
     def draw(self, q: Array) -> None:
         """Send changes since the last call; ``q``: joint positions [rad or m], shape (n,)."""
         with self._lock:
-            plan, new, self._new = self._plan, self._new, False
+            plan, new, ended = self._plan, self._new, self._ended
+            self._new = self._ended = False
         if plan is None:
             return
         arrived = self._stands_at(plan[1], -1, q)
@@ -209,8 +215,8 @@ class PlannedPath:
             over = not moves or (old and not self._stands_at(plan[1], 0, q))
             self._pending, self._executed, self._shown_again = not arrived, over, not over
             self._followed, self._rest = False, None
-        elif self._pending and (arrived or self._stopped(plan[1], q)):
-            self._pending, self._executed = False, True
+        if self._pending and (ended or (not new and (arrived or self._stopped(plan[1], q)))):
+            self._pending, self._executed, self._shown_again = False, True, False
         shown = bool(self.show.value)
         if self._line is not None:
             self._line.visible = shown

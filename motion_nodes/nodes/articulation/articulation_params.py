@@ -412,7 +412,7 @@ class ArticulationParams(FramedParams):
     resync_tolerance: float = param(
         0.05,
         doc="Max difference between reference and measured position after joint_states return "
-        "from a timeout; beyond it the reference is reset to the measured position.",
+        "from a timeout; a joint beyond it is held at its measured position, as soon as it stands.",
         unit="rad or m",
         gt=0.0,
         le=10.0,

@@ -6,6 +6,7 @@ Inverse dynamics of a controller with its payload, and the estimate of the paylo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -145,6 +146,7 @@ class ContactGuard:
         runner: JointArbiter,
         params: ArticulationParams,
         dynamics: InverseDynamics | None,
+        now_ns: Callable[[], int],
     ) -> None:
         """Create the guard.
 
@@ -154,8 +156,11 @@ class ContactGuard:
             params: of the controller.
             dynamics: inverse dynamics of the joints, in their order; None: efforts are not
                 monitored.
+            now_ns: returns ROS time [ns], of which the stamps of the states are.
         """
         self._robot, self._runner = robot, runner
+        self._late: Callable[[], str] = lambda: ""
+        self._now_ns, self._lag = now_ns, params.tracking_lag
         joints = params.joints
         own = np.array([robot.drive(joint).stiffness for joint in joints])
         self._stiffness = own
@@ -182,6 +187,7 @@ class ContactGuard:
     def set_params(self, params: ArticulationParams) -> None:
         """Apply changed tolerances."""
         assert self._runner.guard is not None
+        self._lag = params.tracking_lag
         self._runner.guard.settings = self._settings(params)
         self._limit.limits = settings_from(params, WrenchLimits, "contact_")
 
@@ -200,6 +206,7 @@ class ContactGuard:
             monitored.
         """
         self._position = state.position
+        self._late = lambda: state.late(self._now_ns(), self._lag)
         if self._residual is None:
             return None
         residual = self._residual.update(
@@ -248,9 +255,11 @@ class ContactGuard:
         place = f"{link} at {self._where(link)}"
         if robot.tool_frame:
             place += f", tool at {self._where(robot.tool_frame)}"
-        return blocked.text(
+        text = blocked.text(
             name, revolute=bool(self._revolute[i]), place=f"{place} in {robot.base_frame} [m]"
         )
+        late = "" if blocked.by_effort else self._late()
+        return f"{text}; {late}" if late else text
 
     def _where(self, frame: str) -> str:
         frames = self._kinematics.frames(self._position)

@@ -212,7 +212,9 @@ class StateMonitor:
         self.fault = self._rivals.check(sent)
         if self.frozen:
             names = ", ".join(state.joint_names[i] for i in self._frozen.joints)
+            late = state.late(self._node.now_ns(), self._node.params.tracking_lag)
             self.fault = f"joint_states are frozen: {names} did not change in a motion"
+            self.fault += f"; {late}" if late else ""
         if not started or bool(before) == bool(self.fault):
             return False
         if not self.fault:

@@ -114,11 +114,14 @@ class GripperServer(LoopActionServer[_Grip]):
         self._unmeasured, self._measured_at = 0.0, -math.inf
         self._newest: _Grip | None = None
         """The newest goal, whose grasp is monitored."""
+        self._measured = math.nan, math.nan
+        """Mean position of the fingers [rad or m], and their mean effort [N m or N]."""
         self.set_params(host.params)
         # Of two action types under one name, clients find neither.
         aliases = [f"{name}/gripper_cmd" for name in host.params.gripper_aliases]
         actions = [(GripperCommand, name) for name in (*COMMAND_NAMES, *aliases)]
         super().__init__(host, [*actions, (ParallelGripperCommand, PARALLEL_NAME)])
+        self.fill_state_by(lambda result: self._fill(result, *self._measured))
         if host.params.reject_invalid_goals:
             self.refuse_by(self._refusal)
 
@@ -148,6 +151,7 @@ class GripperServer(LoopActionServer[_Grip]):
         dt = min(self._unmeasured, MAX_GAP)
         missed, self._unmeasured, self._measured_at = self._unmeasured - dt, 0.0, measured_at
         q, v, tau = position[self.indices], velocity[self.indices], effort[self.indices]
+        self._measured = float(q.mean()), float(tau.mean())
         for grip in self._works:
             if not grip.ended:
                 grip.move.wait(missed)
@@ -261,7 +265,8 @@ class GripperServer(LoopActionServer[_Grip]):
         before = bounds[self.indices].copy()
         claim = self._host.runner.claim(command, "a gripper goal", max_effort)
         self._unmeasured = 0.0
-        self._newest = _Grip(goal, move, claim, self._watch.begin(claim, max_effort))
+        grasp = self._watch.begin(claim, max_effort)
+        self._newest = _Grip(goal, move, claim, grasp, *self._measured)
         # A released object is not pressed harder before the fingers open.
         self._newest.bounds = bounds[self.indices].copy()
         bounds[self.indices] = np.minimum(before, self._newest.bounds)
@@ -282,14 +287,18 @@ class GripperServer(LoopActionServer[_Grip]):
         result = goal.result
         result.stalled = grip is not None and grip.stalled
         result.reached_goal = grip is not None and grip.move.status is GripStatus.REACHED
-        position, effort = (math.nan, math.nan) if grip is None else (grip.position, grip.effort)
+        measured = self._measured if grip is None else (grip.position, grip.effort)
+        self._fill(result, *measured)
+        goal.finish(outcome, result)
+
+    def _fill(self, result: Any, position: float, effort: float) -> None:
+        """Fill in position and effort of the fingers in the result of either action."""
         if isinstance(result, GripperCommand.Result):
             result.position, result.effort = position, effort
         else:
             count = len(self._joints)
             result.state.name = list(self._joints)
             result.state.position, result.state.effort = [position] * count, [effort] * count
-        goal.finish(outcome, result)
 
 
 def gripper_of(

@@ -171,6 +171,8 @@ class GoalServer:
         self._name = name
         self.refusal: Callable[[Any], str] = lambda _request: ""
         """Returns why a goal is rejected when it is sent; empty: it is accepted."""
+        self.fill_state: Callable[[Any], None] = lambda _result: None
+        """Fills in what is measured in the result of a goal that is not executed."""
         node.goal_servers.append(self)
 
     @property
@@ -193,7 +195,7 @@ class GoalServer:
             text: the reason.
         """
         for goal in self.goals:
-            goal.finish(ActionOutcome.ABORTED, fill_failure(goal.result, text))
+            self._abort(goal, text)
 
     def answer(self, goal: ActionGoal, outcome: ActionOutcome, result: Any) -> None:
         """Send a result."""
@@ -240,7 +242,7 @@ class GoalServer:
             fault = f"{MOST_GOALS} goals have no result yet; send it again later"
         if fault:
             self._node.warn(f"refused {self._name}", f"goal of {self._name} refused: {fault}")
-            goal.finish(ActionOutcome.ABORTED, fill_failure(goal.result, fault, rejected=True))
+            self._abort(goal, fault, rejected=True)
             return
         try:
             self._begin(goal)
@@ -248,8 +250,13 @@ class GoalServer:
             raise
         except Exception as error:
             self._node.fault_in(f"action {self._name}", error)
-            text = f"fault of the node: {error!r}"
-            goal.finish(ActionOutcome.ABORTED, fill_failure(self.kind.Result(), text))
+            goal.result = self.kind.Result()
+            self._abort(goal, f"fault of the node: {error!r}")
+
+    def _abort(self, goal: ActionGoal, text: str, *, rejected: bool = False) -> None:
+        """Abort a goal that is not executed."""
+        self.fill_state(goal.result)
+        goal.finish(ActionOutcome.ABORTED, fill_failure(goal.result, text, rejected=rejected))
 
     def _on_cancel(self, handle: Any) -> CancelResponse:
         entry = self._goals.get(_key(handle))
@@ -318,6 +325,11 @@ class LoopActionServer(ABC, Generic[W]):
         """Reject goals for which a function of the request returns a reason."""
         for server in self._servers:
             server.refusal = refusal
+
+    def fill_state_by(self, fill_state: Callable[[Any], None]) -> None:
+        """Fill in what is measured in results of goals that are not executed."""
+        for server in self._servers:
+            server.fill_state = fill_state
 
     # ---- overridden by servers
 
