@@ -27,6 +27,8 @@ from motion_nodes.core.scene.link_geometry import LinkGeometry
 from motion_nodes.errors import InvalidCommand, InvalidConfig, InvalidDescription, UnknownFrame
 from motion_nodes.typing import Array
 
+_BLOCK = 128
+"""Points whose distances are computed at once."""
 _ROUNDS, _STEPS = 3, 30
 _STEP = 0.08
 """Initial step relative to the accuracy; steps decrease to zero."""
@@ -208,10 +210,11 @@ def _descended(
 ) -> Array:
     """Return spheres after the steps of one round, the ``part``-th of all."""
     found = spheres.copy()
+    owners = _Owners(points)
     mean, square = np.zeros_like(found), np.zeros_like(found)
     for step in range(_STEPS):
         share = (part + step / _STEPS) / _ROUNDS
-        gradient = _gradient(found, points, held, weights, accuracy, 0.3 + 1.7 * share)
+        gradient = _gradient(found, owners, held, weights, accuracy, 0.3 + 1.7 * share)
         mean = _DECAY * mean + (1.0 - _DECAY) * gradient
         square = _DECAY_SQUARES * square + (1.0 - _DECAY_SQUARES) * gradient**2
         straight = mean / (1.0 - _DECAY ** (step + 1))
@@ -221,26 +224,54 @@ def _descended(
     return found
 
 
+class _Owners:
+    """The sphere that contains each of many points deepest, in single precision.
+
+    Its distances have errors of some micrometres, so that the sphere is one of the deepest.
+    """
+
+    def __init__(self, points: Array) -> None:
+        self.points = points
+        self._middle = points.mean(axis=0)
+        p = points - self._middle
+        # Rows (p, p.p, 1): products with (-2 c, 1, c.c) are squared distances.
+        rows = np.column_stack((p, np.einsum("ij,ij->i", p, p), np.ones(len(p))))
+        # In blocks that OpenBLAS does not distribute over its threads, which would take longer.
+        padded = np.pad(rows, ((0, -len(rows) % _BLOCK), (0, 0)))
+        self._rows = padded.reshape(-1, _BLOCK, 5).astype(np.float32)
+        self._room = np.empty((*self._rows.shape[:2], 0), np.float32)
+
+    def of(self, spheres: Array) -> NDArray[np.intp]:
+        """Return the index of each point's sphere, shape (m,)."""
+        c = spheres[:, :3] - self._middle
+        columns = np.vstack((-2.0 * c.T, np.ones(len(c)), np.einsum("ij,ij->i", c, c)))
+        if self._room.shape[2] != len(c):
+            self._room = np.empty((*self._rows.shape[:2], len(c)), np.float32)
+        beyond = np.matmul(self._rows, columns.astype(np.float32), out=self._room)
+        np.sqrt(np.maximum(beyond, 0.0, out=beyond), out=beyond)
+        beyond -= spheres[:, 3].astype(np.float32)
+        owner: NDArray[np.intp] = beyond.argmin(axis=2).reshape(-1)
+        return owner[: len(self.points)]
+
+
 def _gradient(
-    spheres: Array, points: Array, held: int, weights: Array, accuracy: float, firmness: float
+    spheres: Array, owners: _Owners, held: int, weights: Array, accuracy: float, firmness: float
 ) -> Array:
     """Return the gradient of the loss with respect to centres and radii, shape (n, 4).
 
     Args:
         spheres: shape (n, 4).
-        points: points to cover, then points that should be outside [m].
+        owners: of points to cover, then of points that should be outside [m].
         held: number of points to cover.
         weights: weights of the other points.
         accuracy: desired max excess [m].
         firmness: weight of the coverage; increases during the descent.
     """
-    from scipy.spatial.distance import cdist
-
-    outside = cdist(points, spheres[:, :3]) - spheres[:, 3]
-    owner = outside.argmin(axis=1)
-    distance = outside[np.arange(len(points)), owner]
-    away = points - spheres[owner, :3]
-    away /= np.maximum(distance + spheres[owner, 3], 1e-9)[:, None]
+    owner = owners.of(spheres)
+    away = owners.points - spheres[owner, :3]
+    length = np.sqrt(np.einsum("ij,ij->i", away, away))
+    away /= np.maximum(length, 1e-9)[:, None]
+    distance = length - spheres[owner, 3]
     lacking = np.maximum(distance[:held] + _WITHIN * accuracy, 0.0) / accuracy
     at_edge = np.maximum(1.0 - np.abs(distance[held:]) / (_EDGE * accuracy), 0.0)
     pull = np.concatenate((_HOLD * firmness * lacking, -weights * at_edge / _EDGE))

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import copy
 import math
+import os
 from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -146,24 +148,30 @@ def fit_spheres(
         given: max excess of spheres beyond the geometry [m]; None: depends on each link's width.
         progress: callback, called with the name of each step.
     """
-    spheres = SphereSet()
-    coverage: dict[str, Coverage] = {}
     accuracies = _accuracies(geometries, given)
     first: dict[bytes, str] = {}  # first of identical links, such as wheels and fingers
-    for k, (link, geometry) in enumerate(geometries.items()):
-        progress(f"fitting spheres to {link} ({k + 1} of {len(geometries)})")
-        like = first.setdefault(geometry.corners.tobytes(), link)
-        if like != link:
-            spheres = spheres.with_link(link, spheres.of(like))
-            coverage[link] = coverage[like]
-            continue
+    alike = {
+        link: first.setdefault(geometry.corners.tobytes(), link)
+        for link, geometry in geometries.items()
+    }
+
+    def fitted(link: str) -> tuple[Array, Coverage]:
+        geometry = geometries[link]
         if geometry.balls is not None and len(geometry.balls) <= _MOST_STATED:
             larger = np.add(geometry.balls, (0.0, 0.0, 0.0, _STATED_MARGIN))
-            spheres = spheres.with_link(link, larger)
+            own = SphereSet().with_link(link, larger)
         else:
-            spheres = spheres.generate(link, geometry, accuracy=accuracies[link])
-        coverage[link] = spheres.coverage(link, geometry)
-    return spheres, coverage
+            own = SphereSet().generate(link, geometry, accuracy=accuracies[link])
+        return own.of(link), own.coverage(link, geometry)
+
+    links = list(first.values())
+    with ThreadPoolExecutor(min(len(links) or 1, os.cpu_count() or 1)) as pool:
+        results = {}
+        for k, (link, result) in enumerate(zip(links, pool.map(fitted, links), strict=True)):
+            progress(f"fitting spheres to {link} ({k + 1} of {len(links)})")
+            results[link] = result
+    spheres = SphereSet({link: results[like][0] for link, like in alike.items()})
+    return spheres, {link: results[like][1] for link, like in alike.items()}
 
 
 Reason = Literal["always", "often", "gripper", "never", "spheres only", "default"]
