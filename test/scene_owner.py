@@ -8,7 +8,7 @@ from sensor_msgs.msg import JointState
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.nodes.planner.planning_scene import PlanningSceneOwner
 from motion_nodes.ros import qos
-from motion_nodes.ros.concurrency.services import ServiceThreads
+from motion_nodes.ros.concurrency.servers import ServiceThreads
 from motion_nodes.ros.current_state_monitor import CurrentStateMonitor
 from motion_nodes.ros.joint_topics import JointStateReader
 from motion_nodes.ros.node import RobotNode, RobotParams

@@ -23,7 +23,7 @@ from motion_nodes.core.robot.loader import load_description
 from motion_nodes.core.robot.placement import parse_placements
 from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.ros import qos
-from motion_nodes.ros.concurrency.services import respond_from_loop
+from motion_nodes.ros.concurrency.servers import respond_from_loop
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import set_stamp
 from motion_nodes.ros.names import JOINT_CONTROLLER, under

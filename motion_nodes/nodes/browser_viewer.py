@@ -45,8 +45,8 @@ from motion_nodes.nodes.viewer.viewer_displays import (
 from motion_nodes.nodes.viewer.viewer_goals import on_page
 from motion_nodes.nodes.viewer.viewer_robot import WatchedRobot
 from motion_nodes.ros import qos
+from motion_nodes.ros.concurrency.loops import ExecutorQueue
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
-from motion_nodes.ros.concurrency.queues import ExecutorQueue
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.messages.camera_messages import cloud_colours, pixels_of, points_of
 from motion_nodes.ros.node import MotionNode, NodeParams

@@ -2,7 +2,7 @@
 """Kinematics service: MoveIt's compute_ik, compute_fk and check_state_validity for one robot.
 
 Services run in request threads, separate from the executor and the loop
-(:mod:`motion_nodes.ros.concurrency.services`). The loop tracks poses on ``~/target_pose``:
+(:mod:`motion_nodes.ros.concurrency.servers`). The loop tracks poses on ``~/target_pose``:
 it solves IK with the measured joint positions as seed and sends solutions to the joint controller.
 """
 
@@ -30,7 +30,7 @@ from motion_nodes.nodes.kinematics.kinematics_requests import (
 )
 from motion_nodes.nodes.kinematics.solution_checks import StateChecks, all_of
 from motion_nodes.ros import qos
-from motion_nodes.ros.concurrency.services import ServiceThreads
+from motion_nodes.ros.concurrency.servers import ServiceThreads
 from motion_nodes.ros.current_state_monitor import CurrentStateMonitor
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import JointStateReader, set_stamp, stamp_ns

@@ -43,8 +43,12 @@ from motion_nodes.nodes.cell_topics import (
 )
 from motion_nodes.nodes.simulation import SimulationNode, SimulationParams
 from motion_nodes.ros import qos
-from motion_nodes.ros.concurrency.action_servers import ActionGoal, ActionOutcome, LoopActionServer
-from motion_nodes.ros.concurrency.services import respond_from_loop
+from motion_nodes.ros.concurrency.servers import (
+    ActionGoal,
+    ActionOutcome,
+    LoopActionServer,
+    respond_from_loop,
+)
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.messages.rotations import matrix_of
 from motion_nodes.ros.names import SURFACE_GRIPPER

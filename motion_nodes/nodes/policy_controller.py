@@ -34,7 +34,7 @@ from motion_nodes.extras.policies.policy_spec import TWIST_WIDTH
 from motion_nodes.extras.policies.runner import CommandShaper, PolicyRunner
 from motion_nodes.nodes.policy.policy_signals import DriveOutputs, Measurements
 from motion_nodes.ros import qos
-from motion_nodes.ros.concurrency.services import respond_from_loop
+from motion_nodes.ros.concurrency.servers import respond_from_loop
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.names import POLICY_CONTROLLER
 from motion_nodes.ros.node import MotionNode, RobotNode, RobotParams

@@ -42,8 +42,7 @@ from motion_nodes.nodes.policy.policy_params import (
 from motion_nodes.nodes.policy.policy_reports import PolicyReports, PolicySnapshot
 from motion_nodes.ros.clients.client_node import action_client
 from motion_nodes.ros.clients.motion_clients import pose_constraints
-from motion_nodes.ros.concurrency.loops import RateLoop
-from motion_nodes.ros.concurrency.queues import ExecutorQueue
+from motion_nodes.ros.concurrency.loops import ExecutorQueue, RateLoop
 from motion_nodes.ros.current_state_monitor import BLOCKED
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import JointStateWriter

@@ -16,7 +16,7 @@ from motion_nodes.errors import InvalidCommand, UnknownJoint
 from motion_nodes.extras.hardware.driver_session import DriverSession, SessionConfig, SessionState
 from motion_nodes.extras.hardware.robot_driver import make_driver
 from motion_nodes.ros import qos
-from motion_nodes.ros.concurrency.services import respond_from_loop
+from motion_nodes.ros.concurrency.servers import respond_from_loop
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import JointStateWriter, stamp_ns
 from motion_nodes.ros.messages.joint_channels import JointChannels

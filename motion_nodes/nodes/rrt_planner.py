@@ -25,8 +25,8 @@ from motion_nodes.nodes.planner.planning_scene import PlanningSceneOwner, SceneF
 from motion_nodes.ros import qos
 from motion_nodes.ros.clients.motion_clients import TrajectoryClient
 from motion_nodes.ros.clients.trajectory_execution import StopCause, TrajectoryExecution
-from motion_nodes.ros.concurrency.queues import ExecutorQueue
-from motion_nodes.ros.concurrency.services import ServiceThreads
+from motion_nodes.ros.concurrency.loops import ExecutorQueue
+from motion_nodes.ros.concurrency.servers import ServiceThreads
 from motion_nodes.ros.current_state_monitor import CurrentStateMonitor
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import JointStateReader

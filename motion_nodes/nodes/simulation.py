@@ -31,7 +31,7 @@ from motion_nodes.errors import InvalidCommand, UnknownJoint
 from motion_nodes.extras.sim.backend import RobotBackend, RobotPlacement, SimulationDiverged
 from motion_nodes.extras.sim.drive_targets import JointTargets
 from motion_nodes.ros import qos
-from motion_nodes.ros.concurrency.services import respond_from_loop
+from motion_nodes.ros.concurrency.servers import respond_from_loop
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.instance_lock import InstanceLock
 from motion_nodes.ros.joint_topics import JointStateWriter, set_stamp

@@ -42,9 +42,13 @@ from motion_nodes.nodes.task.skill_parts import DriveOutlines, NavigatedBase, Sk
 from motion_nodes.nodes.task.skill_robot import RobotSkills, TaskRobot
 from motion_nodes.nodes.task.task_params import TaskServerParams
 from motion_nodes.ros import qos
-from motion_nodes.ros.concurrency.action_servers import ActionGoal, ActionOutcome, LoopActionServer
-from motion_nodes.ros.concurrency.queues import ExecutorQueue
-from motion_nodes.ros.concurrency.services import respond_from_loop
+from motion_nodes.ros.concurrency.loops import ExecutorQueue
+from motion_nodes.ros.concurrency.servers import (
+    ActionGoal,
+    ActionOutcome,
+    LoopActionServer,
+    respond_from_loop,
+)
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, pose_of, set_code
 from motion_nodes.ros.messages.trajectory_messages import fill_seconds

@@ -25,8 +25,8 @@ from rclpy.parameter import Parameter
 from std_msgs.msg import UInt64
 
 from motion_nodes.ros import qos
+from motion_nodes.ros.concurrency.loops import ExecutorQueue
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
-from motion_nodes.ros.concurrency.queues import ExecutorQueue
 from motion_nodes.ros.process_reports import (
     CONTROL_VARIABLE,
     ECHO_VARIABLE,

@@ -37,8 +37,7 @@ from motion_nodes.core.robot.loader import load_description
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.ros.concurrency.fault_recovery import FaultRecovery
-from motion_nodes.ros.concurrency.loops import RateLoop
-from motion_nodes.ros.concurrency.queues import ExecutorQueue, LoopQueue
+from motion_nodes.ros.concurrency.loops import ExecutorQueue, LoopQueue, RateLoop
 from motion_nodes.ros.diagnostics import HealthReporter, Report, report_loop, report_period
 from motion_nodes.ros.endpoint_node import ChangeStateService, EndpointNode
 from motion_nodes.ros.instance_lock import InstanceLock
@@ -419,11 +418,14 @@ class MotionNode(EndpointNode, Generic[P]):
         """Add the state of lifecycle, loop and stop, and the node's own, to a report."""
         report.value("lifecycle state", self.state_label)
         loop = self._loop
-        if not self._recovery.diagnose(report):
-            if self.failure is not None:
-                report.note("ERROR", self.failure)
-            elif loop is None:
-                report.note("OK", self.state_label)
+        fault = self._recovery.text or self.failure
+        if fault:
+            report.note("ERROR", fault)
+        elif loop is None:
+            report.note("OK", self.state_label)
+        if self._recovery.count:
+            report.value("faults", self._recovery.count)
+            report.value("last fault", self._recovery.last)
         if self.stop_reason:
             report.note("WARN", self.stop_reason)
         if loop is not None:

@@ -10,8 +10,7 @@ import pytest
 from patience import wait_until
 from rclpy.node import Node
 
-from motion_nodes.ros.concurrency.loops import PeriodicCall, RateLoop
-from motion_nodes.ros.concurrency.queues import ExecutorQueue, LoopQueue
+from motion_nodes.ros.concurrency.loops import ExecutorQueue, LoopQueue, PeriodicCall, RateLoop
 
 
 def never(error: BaseException) -> None:

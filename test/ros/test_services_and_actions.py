@@ -24,15 +24,15 @@ from std_srvs.srv import SetBool, Trigger
 
 from motion_nodes.ros import qos
 from motion_nodes.ros.clients.client_node import NoAnswer, RemoteCalls
-from motion_nodes.ros.concurrency import action_servers, rclpy_internals
-from motion_nodes.ros.concurrency.action_servers import (
+from motion_nodes.ros.concurrency import rclpy_internals, servers
+from motion_nodes.ros.concurrency.loops import ExecutorQueue
+from motion_nodes.ros.concurrency.rclpy_internals import LeanExecutor
+from motion_nodes.ros.concurrency.servers import (
     ActionGoal,
     ActionOutcome,
     GoalServer,
+    ServiceThreads,
 )
-from motion_nodes.ros.concurrency.queues import ExecutorQueue
-from motion_nodes.ros.concurrency.rclpy_internals import LeanExecutor
-from motion_nodes.ros.concurrency.services import ServiceThreads
 from motion_nodes.ros.endpoint_node import EndpointNode
 from motion_nodes.ros.node import MotionNode, NodeParams
 
@@ -220,7 +220,7 @@ def node(ros):
 
 
 def test_goals_beyond_the_bound_are_aborted_with_the_reason(node, client, monkeypatch):
-    monkeypatch.setattr(action_servers, "MOST_GOALS", MOST)
+    monkeypatch.setattr(servers, "MOST_GOALS", MOST)
     profiles = {"goal_service_qos_profile": MANY, "result_service_qos_profile": MANY}
     action = ActionClient(client.node, ComputePathToPose, "waiting/plan", **profiles)
     client.wait(action.server_is_ready, "the action server")

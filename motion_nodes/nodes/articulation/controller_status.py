@@ -27,7 +27,7 @@ from motion_nodes.core.robot.bounds import JOINT_STATE
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.nodes.articulation.stream_inputs import StreamInputs
 from motion_nodes.ros import qos
-from motion_nodes.ros.concurrency.services import respond_from_loop
+from motion_nodes.ros.concurrency.servers import respond_from_loop
 from motion_nodes.ros.current_state_monitor import CONTACT, PREEMPTED
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import JointSample, JointSampleReader, JointStateReader

@@ -32,7 +32,7 @@ from motion_nodes.nodes.articulation.articulation_config import (
 )
 from motion_nodes.nodes.articulation.articulation_params import ArticulationParams
 from motion_nodes.ros import qos
-from motion_nodes.ros.concurrency.action_servers import ActionGoal, ActionOutcome, LoopActionServer
+from motion_nodes.ros.concurrency.servers import ActionGoal, ActionOutcome, LoopActionServer
 from motion_nodes.ros.joint_topics import set_stamp
 from motion_nodes.ros.messages.trajectory_messages import (
     TrajectoryRules,

@@ -33,7 +33,7 @@ from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.nodes.articulation.articulation_config import gripper_config
 from motion_nodes.nodes.articulation.articulation_params import ArticulationParams
 from motion_nodes.nodes.articulation.grasp_watch import GraspWatch
-from motion_nodes.ros.concurrency.action_servers import ActionGoal, ActionOutcome, LoopActionServer
+from motion_nodes.ros.concurrency.servers import ActionGoal, ActionOutcome, LoopActionServer
 from motion_nodes.ros.parameters import settings_from
 from motion_nodes.typing import Array
 

@@ -29,7 +29,7 @@ from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError, Unkn
 from motion_nodes.nodes.articulation.articulation_params import ArticulationParams
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
-from motion_nodes.ros.concurrency.services import respond_from_loop
+from motion_nodes.ros.concurrency.servers import respond_from_loop
 from motion_nodes.ros.joint_topics import JointStateReader, set_stamp, stamp_ns
 from motion_nodes.ros.messages.moveit_messages import pose_message, pose_of
 from motion_nodes.ros.messages.trajectory_messages import seconds

@@ -24,7 +24,7 @@ from sensor_msgs.msg import JointState
 
 from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.ros import qos
-from motion_nodes.ros.concurrency.queues import ExecutorQueue
+from motion_nodes.ros.concurrency.loops import ExecutorQueue
 from motion_nodes.ros.concurrency.rclpy_internals import LeanExecutor
 from motion_nodes.ros.joint_topics import set_stamp
 from motion_nodes.ros.names import JOINT_CONTROLLER

@@ -34,7 +34,7 @@ from motion_nodes.nodes.clients.commands import arm_to_joints, arm_to_pose, resu
 from motion_nodes.nodes.task.remote_work import RemoteAction, RemoteService, Work, require_success
 from motion_nodes.ros.clients.client_node import client_node
 from motion_nodes.ros.clients.task_client import TaskClient, TaskNotDone
-from motion_nodes.ros.concurrency.queues import ExecutorQueue
+from motion_nodes.ros.concurrency.loops import ExecutorQueue
 from motion_nodes.ros.concurrency.rclpy_internals import GuardedExecutor
 from motion_nodes.ros.messages.moveit_messages import pose_of, seconds_of
 from motion_nodes.ros.names import under

@@ -25,7 +25,7 @@ from motion_nodes.nodes.demo.arm import ClientNode, DemoFindings
 from motion_nodes.nodes.task.remote_work import Work
 from motion_nodes.ros import qos
 from motion_nodes.ros.clients.task_client import ENDED
-from motion_nodes.ros.concurrency.queues import ExecutorQueue
+from motion_nodes.ros.concurrency.loops import ExecutorQueue
 from motion_nodes.ros.concurrency.rclpy_internals import LeanExecutor
 from motion_nodes.ros.names import TASK_SERVER
 from motion_nodes.typing import Array

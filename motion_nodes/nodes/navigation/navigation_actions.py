@@ -37,7 +37,7 @@ from motion_nodes.nodes.navigation.navigation_requests import (
     plan_through,
     plan_to,
 )
-from motion_nodes.ros.concurrency.action_servers import ActionGoal, ActionOutcome, LoopActionServer
+from motion_nodes.ros.concurrency.servers import ActionGoal, ActionOutcome, LoopActionServer
 from motion_nodes.ros.messages.planar_messages import stamped_pose
 from motion_nodes.ros.messages.trajectory_messages import fill_seconds
 

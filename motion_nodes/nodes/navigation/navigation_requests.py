@@ -33,7 +33,7 @@ from motion_nodes.core.navigation.planar_geometry import PlanarPath, Pose2
 from motion_nodes.core.navigation.pose_motions import Spin as SpinMotion
 from motion_nodes.errors import InvalidCommand, MotionError, did_you_mean
 from motion_nodes.nodes.navigation.navigator_params import NavigatorParams
-from motion_nodes.ros.concurrency.queues import ExecutorQueue
+from motion_nodes.ros.concurrency.loops import ExecutorQueue
 from motion_nodes.ros.joint_topics import stamp_ns
 from motion_nodes.ros.messages.planar_messages import frame_of, pose2_from, pose2_of, poses_from
 from motion_nodes.ros.node import MotionNode

@@ -35,8 +35,8 @@ from motion_nodes.nodes.navigation.navigation_requests import (
     FrameNotKnown,
 )
 from motion_nodes.ros import qos
-from motion_nodes.ros.concurrency.action_servers import ActionGoal, ActionOutcome, GoalServer
-from motion_nodes.ros.concurrency.queues import ExecutorQueue
+from motion_nodes.ros.concurrency.loops import ExecutorQueue
+from motion_nodes.ros.concurrency.servers import ActionGoal, ActionOutcome, GoalServer
 from motion_nodes.ros.messages.planar_messages import (
     frame_of,
     path_message,

@@ -56,7 +56,7 @@ from motion_nodes.ros.clients.trajectory_execution import (
     ExecutionResult,
     StopCause,
 )
-from motion_nodes.ros.concurrency.action_servers import (
+from motion_nodes.ros.concurrency.servers import (
     ActionGoal,
     ActionOutcome,
     GoalServer,

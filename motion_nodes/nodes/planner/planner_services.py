@@ -43,7 +43,7 @@ from motion_nodes.nodes.planner.tool_motion_requests import (
 )
 from motion_nodes.ros import qos
 from motion_nodes.ros.clients.trajectory_execution import ExecutedMotion
-from motion_nodes.ros.concurrency.services import ServiceThreads
+from motion_nodes.ros.concurrency.servers import ServiceThreads
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, require_active, set_code
 from motion_nodes.ros.messages.plan_messages import INDUSTRIAL, PIPELINE, trajectory_message
 from motion_nodes.ros.parameters import settings_from

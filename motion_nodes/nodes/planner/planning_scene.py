@@ -53,7 +53,7 @@ from motion_nodes.core.scene.world import World
 from motion_nodes.errors import InvalidCommand, InvalidDescription, MotionError
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
-from motion_nodes.ros.concurrency.services import ServiceThreads
+from motion_nodes.ros.concurrency.servers import ServiceThreads
 from motion_nodes.ros.current_state_monitor import CurrentStateMonitor
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.messages.moveit_messages import RequestRejected

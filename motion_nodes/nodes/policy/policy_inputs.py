@@ -30,7 +30,7 @@ from motion_nodes.core.scene.scene import Scene
 from motion_nodes.errors import InvalidCommand, MotionError, UnknownJoint
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
-from motion_nodes.ros.concurrency.services import respond_from_loop
+from motion_nodes.ros.concurrency.servers import respond_from_loop
 from motion_nodes.ros.current_state_monitor import ControllerReferences, Preemptions
 from motion_nodes.ros.joint_topics import JointStateReader, stamp_ns
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, pose_of, require_active

@@ -34,7 +34,7 @@ from motion_nodes.nodes.clients.commands import arm_to_joints
 from motion_nodes.nodes.task.remote_work import RemoteAction, RemoteService, Work, require_success
 from motion_nodes.nodes.task.task_params import TaskServerParams
 from motion_nodes.ros import qos
-from motion_nodes.ros.concurrency.queues import ExecutorQueue
+from motion_nodes.ros.concurrency.loops import ExecutorQueue
 from motion_nodes.ros.current_state_monitor import CONTACT
 from motion_nodes.ros.joint_topics import JointStateReader, stamp_ns
 from motion_nodes.ros.messages.moveit_messages import pose_message

@@ -19,7 +19,7 @@ from rclpy.node import Node
 from motion_nodes.extras.tasks.task_codes import SkillFailed, TaskCode
 from motion_nodes.ros import qos
 from motion_nodes.ros.clients.client_node import action_client
-from motion_nodes.ros.concurrency.queues import ExecutorQueue
+from motion_nodes.ros.concurrency.loops import ExecutorQueue
 
 Work = Generator[None, None, Any]
 """Yields while it waits; its return value is the result."""

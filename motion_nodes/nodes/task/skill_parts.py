@@ -33,7 +33,7 @@ from motion_nodes.nodes.task.arm_motions import ArmMotions, CompliantMotions
 from motion_nodes.nodes.task.observed_objects import ObservedObjects
 from motion_nodes.nodes.task.remote_work import RemoteAction, RemoteService, Work, require_success
 from motion_nodes.nodes.task.task_params import TaskServerParams
-from motion_nodes.ros.concurrency.queues import ExecutorQueue
+from motion_nodes.ros.concurrency.loops import ExecutorQueue
 from motion_nodes.ros.messages.planar_messages import pose2_of, stamped_pose
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.robot_frames import Transforms

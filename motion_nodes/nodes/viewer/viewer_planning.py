@@ -33,8 +33,8 @@ from motion_nodes.extras.viewer.browser import BrowserViewer
 from motion_nodes.extras.viewer.planning_view import Drawing
 from motion_nodes.nodes.viewer.viewer_displays import byte_of
 from motion_nodes.ros import qos
+from motion_nodes.ros.concurrency.loops import ExecutorQueue
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
-from motion_nodes.ros.concurrency.queues import ExecutorQueue
 from motion_nodes.ros.names import PLANNER, under
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.robot_frames import RobotFrames

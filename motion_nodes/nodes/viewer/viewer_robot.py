@@ -46,8 +46,8 @@ from motion_nodes.nodes.viewer.viewer_planning import (
     WatchedValidity,
 )
 from motion_nodes.ros import qos
+from motion_nodes.ros.concurrency.loops import ExecutorQueue
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
-from motion_nodes.ros.concurrency.queues import ExecutorQueue
 from motion_nodes.ros.joint_topics import JointStateReader, set_stamp
 from motion_nodes.ros.messages.rotations import matrix_of
 from motion_nodes.ros.messages.trajectory_messages import fill_seconds

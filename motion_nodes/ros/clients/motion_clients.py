@@ -30,7 +30,7 @@ from shape_msgs.msg import SolidPrimitive
 from trajectory_msgs.msg import JointTrajectory
 
 from motion_nodes.ros.clients.client_node import action_client
-from motion_nodes.ros.concurrency.queues import ExecutorQueue
+from motion_nodes.ros.concurrency.loops import ExecutorQueue
 from motion_nodes.ros.joint_topics import stamp_ns
 from motion_nodes.ros.messages.moveit_messages import pose_message
 from motion_nodes.ros.messages.trajectory_messages import seconds

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 from rclpy.exceptions import InvalidHandle
 from rclpy.parameter import Parameter
 
-from motion_nodes.ros.concurrency.queues import ExecutorQueue
-from motion_nodes.ros.diagnostics import Report
+from motion_nodes.ros.concurrency.loops import ExecutorQueue
 
 if TYPE_CHECKING:
     from motion_nodes.ros.node import MotionNode
@@ -55,15 +54,6 @@ class FaultRecovery:
         """The newest fault, kept after a restart."""
         self.count = 0
         """Number of faults since the node was created."""
-
-    def diagnose(self, report: Report) -> bool:
-        """Add the state of recovery to a report; return whether the node is in a fault."""
-        if self.text:
-            report.note("ERROR", self.text)
-        if self.count:
-            report.value("faults", self.count)
-            report.value("last fault", self.last)
-        return bool(self.text)
 
     def begin(self, fault: str) -> None:
         """Start the recovery from a fault; thread-safe. The node must be halted already."""

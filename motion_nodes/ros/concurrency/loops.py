@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loops in threads of their own: fast ones with absolute deadlines, and periodic reports.
+"""Threads that run the parts of a node: loops, periodic calls, and the jobs that others submit.
 
-A loop with absolute deadlines in its own thread: the fast part of a control node.
+A loop with absolute deadlines in its own thread is the fast part of a control node; other threads
+submit jobs to it, which it runs between two cycles.
 
-Periodic calls, such as reports, in one thread for all nodes of a process. A Python executor polls
-all services of all its nodes each time it wakes, which takes some milliseconds; periodic calls in a
-separate thread do not wake it.
+Periodic calls, such as reports, are made in one thread for all nodes of a process. A Python
+executor polls all services of all its nodes each time it wakes, which takes some milliseconds;
+periodic calls in a separate thread do not wake it.
+
+rclpy's action clients and servers are not thread-safe, so other threads access them by jobs for the
+executor's thread only.
 """
 
 from __future__ import annotations
@@ -15,8 +19,14 @@ import threading
 import time
 import traceback
 import weakref
+from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.node import Node
 
 WAKE_EARLY = 0.05
 """[s] A stop can interrupt the sleep until this long before a deadline."""
@@ -273,3 +283,104 @@ class _CallingThread:
 
 
 _THREAD = _CallingThread()
+
+
+Job = Callable[[], None]
+T = TypeVar("T")
+
+
+class ExecutorQueue:
+    """Queue of jobs that a node's executor runs in order."""
+
+    def __init__(self, node: Node) -> None:
+        """Create the queue of the executor that spins ``node``."""
+        self._node = node
+        self._jobs: deque[Job] = deque()
+        self._running = False
+        # In its own callback group, which no awaiting service handler blocks.
+        self._waiting = node.create_guard_condition(self.run, ReentrantCallbackGroup())
+
+    def submit(self, job: Job) -> None:
+        """Submit a job; thread-safe."""
+        self._jobs.append(job)
+        self._waiting.trigger()
+
+    def run(self) -> None:
+        """Run pending jobs; in the executor. Exceptions are logged.
+
+        Calls from within a job have no effect: pending jobs are run after it.
+        """
+        if self._running:
+            return
+        self._running = True
+        try:
+            while self._jobs:
+                job = self._jobs.popleft()
+                try:
+                    job()
+                except MemoryError:
+                    raise
+                except Exception:
+                    self._node.get_logger().error(f"a job failed:\n{traceback.format_exc()}")
+        finally:
+            self._running = False
+
+    def destroy(self) -> None:
+        """Run pending jobs, and destroy the queue."""
+        self.run()
+        self._node.destroy_guard_condition(self._waiting)
+
+
+class LoopQueue:
+    """Queue of function calls with results; thread-safe."""
+
+    def __init__(self) -> None:
+        """Create an empty queue."""
+        self._pending: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
+        self.wake: Callable[[], None] | None = None
+        """Called with each new job."""
+
+    def call(self, job: Callable[[], T], timeout: float, *, keep: bool = False) -> T:
+        """Call a function in the loop, and wait for its result.
+
+        Args:
+            job: the function; its exceptions are raised here.
+            timeout: max time until it starts [s]; what has started is waited for.
+            keep: whether it is still called after the timeout.
+
+        Raises:
+            TimeoutError: the loop did not call it in time.
+        """
+        future: Future[T] = Future()
+        self._pending.append((job, future))
+        if self.wake is not None:
+            self.wake()
+        try:
+            return future.result(timeout)
+        except TimeoutError as error:
+            # A job that has started takes effect, so its caller is not refused.
+            if future.done() or not (keep or future.cancel()):
+                return future.result()
+            raise TimeoutError(str(error) or "the node's loop did not respond in time") from None
+
+    def __len__(self) -> int:
+        """Return the number of pending jobs."""
+        return len(self._pending)
+
+    def run(self, count: int | None = None) -> None:
+        """Run pending jobs; called by the loop.
+
+        Args:
+            count: max number of jobs; None for all.
+        """
+        left = len(self) if count is None else count
+        # A deactivation runs the jobs of a blocked loop, too.
+        while left > 0 and self._pending:
+            left -= 1
+            job, future = self._pending.popleft()
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                future.set_result(job())
+            except Exception as error:
+                future.set_exception(error)
