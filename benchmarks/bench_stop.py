@@ -20,8 +20,8 @@ from control.guarded_arm import PERIOD, GuardedArm
 from sim.lockstep_robot import NAME, WheeledRobot
 
 from motion_nodes.core.bases.base import Twist2
-from motion_nodes.core.control.active_commands import REST_SPEED
 from motion_nodes.core.control.joint_command import JointCommand
+from motion_nodes.core.control.joint_guard import REST_SPEED
 from motion_nodes.core.control.stop_state import RestTimer
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.robot import Robot

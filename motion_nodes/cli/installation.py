@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from rich.console import Console
 from rich.markup import escape
 
-from motion_nodes.core.control import state_plausibility, stream_cycle
+from motion_nodes.core.control import joint_arbiter, state_plausibility
 from motion_nodes.core.ik.chain import IkChain
 from motion_nodes.core.ik.solvers import make_solver
 from motion_nodes.core.planning.warm_up import load_planning
@@ -101,7 +101,7 @@ def _robots() -> Check:
     return Check("robots", not broken, "; ".join(broken) or ", ".join(names))
 
 
-CYCLES = stream_cycle, state_plausibility
+CYCLES = joint_arbiter, state_plausibility
 """Modules with functions of control cycles, besides those that they import."""
 
 

@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 from sensor_msgs.msg import JointState
 
-from motion_nodes.core.control.active_commands import REST_SPEED, TrajectorySettings
+from motion_nodes.core.control.active_trajectories import TrajectorySettings
 from motion_nodes.core.control.cartesian_impedance import CartesianImpedance
 from motion_nodes.core.control.contact_wrench import ContactWrench
 from motion_nodes.core.control.joint_arbiter import JointArbiter
 from motion_nodes.core.control.joint_controller import ArticulationController
+from motion_nodes.core.control.joint_guard import REST_SPEED
 from motion_nodes.core.control.state_plausibility import (
     SourceWatch,
     StandingJoints,
@@ -28,33 +29,26 @@ from motion_nodes.core.control.state_plausibility import (
 )
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.errors import InvalidConfig, MotionError
-from motion_nodes.nodes.articulation.articulation_config import (
-    cmd_timeout_of,
-    decelerations_of,
-    effort_margins_of,
-    gains_of,
-    limits_of,
-    modes_of,
-    output_of,
-)
 from motion_nodes.nodes.articulation.articulation_params import ArticulationParams, robot_defaults
-from motion_nodes.nodes.articulation.contact_guard import (
-    ContactGuard,
-    PayloadModel,
-    contact_problem,
-)
-from motion_nodes.nodes.articulation.controller_status import (
-    ControllerStatus,
-    StateMonitor,
-    serve_state_and_reset,
-)
 from motion_nodes.nodes.articulation.follow_trajectory import (
     FollowTrajectoryServer,
     listen_for_trajectories,
+    serve_state_and_reset,
 )
 from motion_nodes.nodes.articulation.gripper_actions import gripper_of
 from motion_nodes.nodes.articulation.impedance_inputs import ImpedanceInputs, impedance_problem
-from motion_nodes.nodes.articulation.joint_outputs import JointOutputs, RestCycles, outputs_of
+from motion_nodes.nodes.articulation.joint_outputs import (
+    ControllerStatus,
+    JointOutputs,
+    RestCycles,
+    outputs_of,
+)
+from motion_nodes.nodes.articulation.joint_supervision import (
+    ContactGuard,
+    PayloadModel,
+    StateMonitor,
+    contact_problem,
+)
 from motion_nodes.nodes.articulation.stream_inputs import StreamInputs, forward_topics
 from motion_nodes.ros import qos
 from motion_nodes.ros.diagnostics import Report
@@ -93,11 +87,11 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         """Validate joints, lengths of lists, modes and limits."""
         try:
             self.robot.limits.select(params.joints)
-            modes_of(params)
-            gains_of(params)
-            output_of(params)
-            limits_of(params, self.robot)
-            effort_margins_of(params)
+            params.modes()
+            params.gains()
+            params.output()
+            params.limits(self.robot)
+            params.effort_margins()
             forward_topics(params.forward_commands, params.joints)
         except MotionError as error:
             return str(error)
@@ -108,14 +102,14 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         params, robot, joints = self.params, self.robot, self.params.joints
         if not joints:
             raise InvalidConfig(f"robot '{robot.name}' has no joints for this controller")
-        self.controller = ArticulationController(limits_of(params, robot), modes_of(params))
+        self.controller = ArticulationController(params.limits(robot), params.modes())
         self.runner = JointArbiter(self.controller, params.start_tolerance)
         self.runner.trajectories.settings = TrajectorySettings(
             from_reference=params.interpolate_from_desired_state and params.open_loop_control,
             continue_others=params.allow_trajectory_replacement,
-            decelerations=decelerations_of(params),
+            decelerations=params.decelerations,
         )
-        if params.cmd_timeout > 0.0 and not cmd_timeout_of(params):
+        if params.cmd_timeout > 0.0 and not params.end_timeout:
             self.get_logger().warning(
                 f"cmd_timeout {params.cmd_timeout:g} s has no effect: it must be above "
                 f"constraints.goal_time, {params.constraints_goal_time:g} s"
@@ -210,7 +204,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
 
     def parameters_changed(self, params: ArticulationParams) -> None:
         """Apply modes, gains and limits, also to active motions."""
-        limits, modes = limits_of(params, self.robot), modes_of(params)
+        limits, modes = params.limits(self.robot), params.modes()
         self.controller.set_limits(limits)
         self._guard.set_params(params)
         self.runner.start_tolerance = params.start_tolerance

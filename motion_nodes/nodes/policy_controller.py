@@ -15,7 +15,7 @@ import numpy as np
 from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import Trigger
 
-from motion_nodes.core.control.active_commands import REST_SPEED
+from motion_nodes.core.control.joint_guard import REST_SPEED
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError, UnknownState
 from motion_nodes.extras.policies.network import (

@@ -8,6 +8,7 @@ import mujoco
 import numpy as np
 
 import motion_nodes as mn
+from motion_nodes.core.control.active_trajectories import FollowGoal, FollowStatus, Tolerances
 from motion_nodes.core.control.contact_wrench import ContactWrench, EffortResidual, Ripple
 from motion_nodes.core.control.gripper import (
     GraspForce,
@@ -20,7 +21,6 @@ from motion_nodes.core.control.joint_arbiter import JointArbiter
 from motion_nodes.core.control.joint_command import JointCommand
 from motion_nodes.core.control.joint_controller import ArticulationController
 from motion_nodes.core.control.joint_drive import EffortLimiter, motion_load
-from motion_nodes.core.control.trajectory_follower import FollowGoal, FollowStatus, Tolerances
 from motion_nodes.core.robot.inverse_dynamics import PayloadDynamics
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import from_xyz_rpy
@@ -126,8 +126,8 @@ class GraspingArm:
         path = JointTrajectory(names, times - times[0], q, v, a)
         loose, near = Tolerances.uniform(len(names), 0.0), Tolerances.uniform(len(names), 0.02)
         run = self.runner.start(FollowGoal(trajectory=path, path=loose, goal=near), "the test")
-        self.run(lambda: run.follower.status.ended, times[-1] - times[0] + 6.0)
-        return run.follower.status
+        self.run(lambda: run.status.ended, times[-1] - times[0] + 6.0)
+        return run.status
 
     def go(self, q: np.ndarray, scaling: float) -> FollowStatus:
         """Move in a straight line in joint space."""

@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from motion_nodes.core.control.active_commands import TrajectoryRun
+from motion_nodes.core.control.active_trajectories import FollowGoal, Tolerances, TrajectoryFollower
 from motion_nodes.core.control.contact_wrench import EffortResidual, Ripple
 from motion_nodes.core.control.joint_arbiter import JointArbiter
 from motion_nodes.core.control.joint_controller import ArticulationController
@@ -15,7 +15,6 @@ from motion_nodes.core.control.joint_guard import (
     gripper_joints,
     position_tolerances,
 )
-from motion_nodes.core.control.trajectory_follower import FollowGoal, Tolerances
 from motion_nodes.core.robot.inverse_dynamics import InverseDynamics
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory, rest_to_rest_duration
@@ -97,7 +96,7 @@ class GuardedArm:
         for _ in range(round(seconds / PERIOD)):
             self.step()
 
-    def go(self, goal: np.ndarray, speed: float = 1.0) -> TrajectoryRun:
+    def go(self, goal: np.ndarray, speed: float = 1.0) -> TrajectoryFollower:
         """Start a motion of all joints from measured positions, at ``speed`` times the limits."""
         q = self.position
         limits = self.controller.limits

@@ -6,11 +6,11 @@ import itertools
 import numpy as np
 import pytest
 
+from motion_nodes.core.control.active_trajectories import FollowGoal, FollowStatus, Tolerances
 from motion_nodes.core.control.controller_switch import plan_switch
 from motion_nodes.core.control.joint_arbiter import JointArbiter
 from motion_nodes.core.control.joint_command import STREAM_PAUSE, JointCommand, StreamSenders
 from motion_nodes.core.control.joint_controller import ArticulationController
-from motion_nodes.core.control.trajectory_follower import FollowGoal, FollowStatus, Tolerances
 from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory
 from motion_nodes.errors import InvalidCommand
@@ -94,7 +94,7 @@ class Trajectory(Input):
         self.cell.runner.cancel(self.run, "canceled by its client")
 
     def lost(self) -> bool:
-        return self.run.follower.status in (FollowStatus.PREEMPTED, FollowStatus.ABORTED)
+        return self.run.status in (FollowStatus.PREEMPTED, FollowStatus.ABORTED)
 
 
 class TopicTrajectory(Trajectory):
@@ -203,7 +203,7 @@ def test_the_newer_command_has_the_joint_and_keeps_it(older, newer, stops):
     away = abs(cell.position[SHARED] - expected)
     assert away < (1e-6 if not isinstance(second, Reset) else 0.1)
     if isinstance(second, Trajectory):
-        assert second.run.follower.status is FollowStatus.SUCCEEDED
+        assert second.run.status is FollowStatus.SUCCEEDED
     assert first.lost()
 
 
@@ -233,7 +233,7 @@ def test_a_stream_counts_again_after_a_pause_and_then_takes_the_joint():
     stream.dropped = 0
     stream.go_on()
     assert stream.dropped == 0
-    assert other.run.follower.text == "preempted by ~/reference"
+    assert other.run.text == "preempted by ~/reference"
 
 
 def test_a_named_motion_never_counts_again_but_the_next_one_does():

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from control.guarded_arm import PERIOD, GuardedArm
 
+from motion_nodes.core.control.active_trajectories import FollowStatus
 from motion_nodes.core.control.joint_command import JointCommand
-from motion_nodes.core.control.trajectory_follower import FollowStatus
 
 INTO_THE_FLOOR = {
     "franka": {"panda_joint2": 1.2, "panda_joint4": -1.6},
@@ -38,14 +38,14 @@ def last_faster_than(arm: GuardedArm, speed: float) -> float:
 def test_it_stops_names_the_joint_holds_gently_and_goes_on(name, by_effort):
     arm = GuardedArm(name, by_effort=by_effort)
     run = arm.go(goal_of(arm, INTO_THE_FLOOR[name]), speed=0.5)
-    while not run.follower.status.ended:
+    while not run.status.ended:
         arm.step()
     ended = len(arm.positions) * PERIOD
     arm.run(2.0)
-    assert run.follower.status is FollowStatus.PATH_TOLERANCE_VIOLATED
-    blocked = run.follower.text.removeprefix("blocked: joint ").split()[0]
+    assert run.status is FollowStatus.PATH_TOLERANCE_VIOLATED
+    blocked = run.text.removeprefix("blocked: joint ").split()[0]
     assert blocked in arm.joints
-    assert arm.runner.fault == run.follower.text
+    assert arm.runner.fault == run.text
     touched = PERIOD * int(np.argmax(arm.touching))
     assert ended - touched < (0.03 if by_effort else 0.2)
     speeds = np.abs(np.array(arm.speeds))[round(touched / PERIOD) :, arm_joints(arm)].max(axis=1)
@@ -64,9 +64,9 @@ def test_it_stops_names_the_joint_holds_gently_and_goes_on(name, by_effort):
     assert (np.abs(a).max(axis=0) <= limits.acceleration[chosen] * 1.05).all()
     # A motion away from the floor is accepted at once, and succeeds.
     back = arm.go(arm.robot.home, speed=0.5)
-    while not back.follower.status.ended:
+    while not back.status.ended:
         arm.step()
-    assert back.follower.status is FollowStatus.SUCCEEDED, back.follower.text
+    assert back.status is FollowStatus.SUCCEEDED, back.text
 
 
 def test_a_stream_is_stopped_and_not_obeyed_until_it_begins_anew():
@@ -99,9 +99,9 @@ def test_fast_free_motions_trigger_nothing():
             goal[chosen] += rng.uniform(-0.5, 0.5, len(goal[chosen]))
             limits = arm.controller.limits
             run = arm.go(goal.clip(limits.lower, limits.upper))
-            while not run.follower.status.ended:
+            while not run.status.ended:
                 arm.step()
-            assert run.follower.status is FollowStatus.SUCCEEDED, run.follower.text
+            assert run.status is FollowStatus.SUCCEEDED, run.text
 
 
 @pytest.mark.long

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from control.guarded_arm import PERIOD, GuardedArm
 
+from motion_nodes.core.control.active_trajectories import FollowGoal, Tolerances
 from motion_nodes.core.control.contact_wrench import EffortResidual
 from motion_nodes.core.control.joint_arbiter import JointArbiter
 from motion_nodes.core.control.joint_command import JointReference
@@ -20,7 +21,6 @@ from motion_nodes.core.control.joint_drive import (
     one_step_back,
 )
 from motion_nodes.core.control.joint_guard import CONFIRMED, NOT_DRIVEN, GuardSettings, JointGuard
-from motion_nodes.core.control.trajectory_follower import FollowGoal, Tolerances
 from motion_nodes.core.robot.inverse_dynamics import InverseDynamics
 from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.core.robot.loader import load_robot
@@ -184,7 +184,7 @@ def motion():
     """A recorded fast free motion: times, positions, velocities, efforts; and its arm."""
     arm = GuardedArm("franka")
     run = arm.go(arm.robot.home + np.r_[0.8, 0.4, -0.8, 0.5, 0.6, 0.4, 0.9, 0.0, 0.0])
-    while not run.follower.status.ended:
+    while not run.status.ended:
         arm.step()
     rows = np.arange(len(arm.positions))
     return rows * PERIOD, np.array(arm.positions), np.array(arm.speeds), np.array(arm.efforts), arm

@@ -460,9 +460,9 @@ def test_it_is_led_and_a_trajectory_takes_the_joints_back(arm):
     arm.step()
     assert arm.runner.compliance.law is None
     assert set(arm.runner.holders[:7]) == {"the test"}
-    while not run.follower.status.ended:
+    while not run.status.ended:
         arm.step()
-    assert run.follower.text == ""
+    assert run.text == ""
     assert np.abs(arm.positions[-1] - arm.robot.home)[:7].max() < 0.01
 
 

@@ -7,11 +7,15 @@ import numpy as np
 import pytest
 from raised_errors import about
 
-from motion_nodes.core.control.active_commands import TrajectorySettings
+from motion_nodes.core.control.active_trajectories import (
+    FollowGoal,
+    FollowStatus,
+    Tolerances,
+    TrajectorySettings,
+)
 from motion_nodes.core.control.joint_arbiter import JointArbiter
 from motion_nodes.core.control.joint_command import ControlMode, JointCommand
 from motion_nodes.core.control.joint_controller import ArticulationController
-from motion_nodes.core.control.trajectory_follower import FollowGoal, FollowStatus, Tolerances
 from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory
 from motion_nodes.core.trajectory.splice import point_to_point, replacement, splice
@@ -74,7 +78,7 @@ def test_a_feasible_trajectory_is_followed_to_the_bit(runner):
     wanted = [trajectory.sample(DT * (k + 1)).position for k in range(len(path))]
     np.testing.assert_allclose(path, wanted, atol=1e-12)
     run(runner, 0.1)
-    assert started.follower.status is FollowStatus.SUCCEEDED
+    assert started.status is FollowStatus.SUCCEEDED
     assert runner.runs == []
     np.testing.assert_allclose(runner.controller.targets.positions, 1.0)
 
@@ -102,12 +106,12 @@ def test_a_newcomer_takes_only_what_it_needs_and_the_loser_knows_to_whom(runner)
     run(runner, 0.5)
     assert runner.runs == [first, other]
     second = runner.start(goal(smooth(["b"], start=[0.0])), "second")
-    assert first.follower.status is FollowStatus.PREEMPTED
-    assert first.follower.text == "preempted by second"
+    assert first.status is FollowStatus.PREEMPTED
+    assert first.text == "preempted by second"
     assert runner.runs == [other, second]
     path = run(runner, 3.0)
-    assert second.follower.status is FollowStatus.SUCCEEDED
-    assert other.follower.status is FollowStatus.SUCCEEDED
+    assert second.status is FollowStatus.SUCCEEDED
+    assert other.status is FollowStatus.SUCCEEDED
     assert np.ptp(path[-100:, 0]) == 0.0
     assert 0.0 < path[-1, 0] < 1.0
 
@@ -116,7 +120,7 @@ def test_a_command_preempts_a_trajectory_of_its_joint(runner):
     first = runner.start(goal(smooth()), "first")
     run(runner, 0.3)
     runner.command(JointCommand(names=["a"], positions=[0.1]), "~/reference")
-    assert first.follower.text == "preempted by ~/reference"
+    assert first.text == "preempted by ~/reference"
     path = run(runner, 3.0)
     assert path[-1, 0] == pytest.approx(0.1)
 
@@ -139,7 +143,7 @@ def test_splicing_from_a_moving_reference_does_not_jump(runner):
     speed = np.diff(path, axis=0) / DT
     assert np.abs(speed[0] - before.velocity).max() <= 8.0 * DT * 1.01
     assert np.abs(np.diff(speed, axis=0) / DT).max() <= 8.0 * 1.01
-    assert second.follower.status is FollowStatus.SUCCEEDED
+    assert second.status is FollowStatus.SUCCEEDED
 
 
 def test_a_changed_trajectory_continues_the_running_one(runner):
@@ -156,7 +160,7 @@ def test_a_changed_trajectory_continues_the_running_one(runner):
     before = runner.controller.reference(np.arange(3))
     with pytest.raises(InvalidCommand):
         runner.start(goal(changed), "too early", delay=0.0)
-    assert first.follower.status is FollowStatus.RUNNING
+    assert first.status is FollowStatus.RUNNING
     second = runner.start(goal(changed), "second", delay=-0.1)
     path = np.vstack([before.position, run(runner, 3.0)])
     times = 1.0 + DT * np.arange(len(path))
@@ -165,7 +169,7 @@ def test_a_changed_trajectory_continues_the_running_one(runner):
     np.testing.assert_allclose(path[kept], wanted, atol=1e-9)
     speed = np.diff(path, axis=0) / DT
     assert np.abs(np.diff(speed, axis=0) / DT).max() <= 8.0 * 1.01
-    assert second.follower.status is FollowStatus.SUCCEEDED
+    assert second.status is FollowStatus.SUCCEEDED
     np.testing.assert_allclose(path[-1], 0.2, atol=1e-6)
 
 
@@ -173,7 +177,7 @@ def test_cancel_brakes_within_limits_and_holds(runner):
     first = runner.start(goal(smooth()), "first")
     run(runner, 1.0)
     runner.cancel(first, "taken back")
-    assert first.follower.status is FollowStatus.CANCELED
+    assert first.status is FollowStatus.CANCELED
     path = run(runner, 1.0)
     assert np.abs(np.diff(np.diff(path, axis=0), axis=0)).max() / DT**2 <= 8.0 * 1.01
     assert np.ptp(path[-50:], axis=0).max() == 0.0
@@ -183,8 +187,8 @@ def test_a_robot_that_is_off_ends_it_and_stops(runner):
     first = runner.start(goal(smooth(), path=0.05), "first")
     for _ in range(200):
         runner.step(DT, np.array([0.0, 0.0, 9.0]), np.zeros(3))
-    assert first.follower.status is FollowStatus.PATH_TOLERANCE_VIOLATED
-    assert "joint c" in first.follower.text
+    assert first.status is FollowStatus.PATH_TOLERANCE_VIOLATED
+    assert "joint c" in first.text
     assert first not in runner.runs
 
 
@@ -242,16 +246,16 @@ def start_and_run(runner, trajectory, seconds):
 def test_a_command_takes_only_joints_that_it_says_something_of(runner):
     run_b = runner.start(goal(smooth(("b",))), "of b")
     runner.command(JointCommand(positions=[0.1, np.nan, np.nan]), "of a")
-    assert not run_b.follower.status.ended
+    assert not run_b.status.ended
     runner.command(JointCommand(positions=[np.nan, 0.1, np.nan]), "of b too")
-    assert run_b.follower.text == "preempted by of b too"
+    assert run_b.text == "preempted by of b too"
 
 
 def test_what_the_controller_gives_up_is_aborted_not_canceled(runner):
     first = runner.start(goal(smooth(("a",))), "a test")
     runner.abort_all("the robot was lost")
-    assert first.follower.status is FollowStatus.ABORTED
-    assert first.follower.text == "the robot was lost"
+    assert first.status is FollowStatus.ABORTED
+    assert first.text == "the robot was lost"
 
 
 def test_progress_is_of_one_moment(runner):
@@ -261,7 +265,7 @@ def test_progress_is_of_one_moment(runner):
     before = first.progress
     assert (before.time, before.position[0], before.velocity[0]) == (DT, 0.5, 0.25)
     np.testing.assert_array_equal(
-        before.desired.position, first.follower.goal.trajectory.sample(DT).position
+        before.desired.position, first.goal.trajectory.sample(DT).position
     )
     runner.step(DT, np.zeros(3), np.zeros(3))
     assert before.time == DT, "progress objects do not change"
@@ -311,7 +315,7 @@ def test_joints_outside_their_limits_are_moved_back_as_slowly_as_the_trajectory_
     )
     started = runner.start(goal(back), "recovery")
     path = run(runner, 2.1)
-    assert started.follower.status is FollowStatus.SUCCEEDED
+    assert started.status is FollowStatus.SUCCEEDED
     assert np.abs(np.diff(path, axis=0)).max() / DT < 0.06
     excess = np.maximum(np.abs(path) - 3.0, 0.0)
     assert (np.diff(excess, axis=0) <= 1e-9).all()
@@ -351,10 +355,10 @@ def test_joints_that_a_new_trajectory_omits_follow_the_old_one_if_wanted(runner)
     for name, at in (("a", 0), ("b", 1)):
         hold = JointTrajectory((name,), np.array([1.0]), here[[at]][None], np.zeros((1, 1)))
         new = runner.start(goal(hold), f"new {name}")
-        assert old.follower.status is FollowStatus.PREEMPTED
+        assert old.status is FollowStatus.PREEMPTED
     path = run(runner, 1.6)
     assert new is not None
-    assert new.follower.status is FollowStatus.SUCCEEDED
+    assert new.status is FollowStatus.SUCCEEDED
     np.testing.assert_allclose(path[-1], [here[0], here[1], 1.0], atol=1e-9)
     wanted = [smooth().sample(0.8 + DT * (k + 1)).position[2] for k in range(290)]
     np.testing.assert_allclose(path[:290, 2], wanted, atol=1e-12)
@@ -370,7 +374,7 @@ def test_joints_follow_the_old_trajectory_until_a_future_one_begins(runner):
     wanted = [smooth().sample(0.6 + DT * (k + 1)).position for k in range(len(path))]
     np.testing.assert_allclose(path, wanted, atol=1e-12)
     rest = run(runner, 1.6)
-    assert future.follower.status is FollowStatus.SUCCEEDED
+    assert future.status is FollowStatus.SUCCEEDED
     speeds = np.abs(np.diff(np.vstack([path, rest]), axis=0)) / DT
     assert np.abs(np.diff(speeds, axis=0)).max() / DT < 8.0
     np.testing.assert_allclose(rest[-1], 0.0, atol=1e-9)
@@ -414,22 +418,22 @@ def test_a_command_timeout_ends_a_trajectory_that_does_not_arrive(runner):
     active = runner.start(changed, "me")
     for _ in range(round(2.28 / DT)):
         runner.step(DT, np.zeros(3), np.zeros(3))
-    assert not active.follower.status.ended
+    assert not active.status.ended
     for _ in range(round(0.05 / DT)):
         runner.step(DT, np.zeros(3), np.zeros(3))
-    assert active.follower.status is FollowStatus.GOAL_TOLERANCE_VIOLATED
+    assert active.status is FollowStatus.GOAL_TOLERANCE_VIOLATED
 
 
 def test_times_since_the_start_with_and_without_scaling(runner):
     active = runner.start(goal(smooth()), "me")
     run(runner, 1.0, scaling=0.5)
-    assert active.follower.time == pytest.approx(0.5)
-    assert active.follower.elapsed == pytest.approx(1.0)
+    assert active.time == pytest.approx(0.5)
+    assert active.elapsed == pytest.approx(1.0)
     assert runner.trajectories.newest is active
     run(runner, 2.0)
-    ended = active.follower.elapsed
+    ended = active.elapsed
     run(runner, 0.4)
-    assert active.follower.elapsed == pytest.approx(ended + 0.4)
+    assert active.elapsed == pytest.approx(ended + 0.4)
     runner.command(JointCommand(names=("a",), positions=[0.0]), "another")
     assert runner.trajectories.newest is None
 
@@ -440,7 +444,7 @@ def test_a_trajectory_may_begin_at_the_measured_state(runner):
     runner.step(DT, measured, np.zeros(3))
     ahead = JointTrajectory(JOINTS, np.array([1.0]), np.ones((1, 3)), np.zeros((1, 3)))
     active = runner.start(goal(ahead), "me")
-    begin = active.follower.goal.trajectory.begin
+    begin = active.goal.trajectory.begin
     assert begin is not None
     np.testing.assert_array_equal(begin.position, measured)
 

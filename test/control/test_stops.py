@@ -18,12 +18,16 @@ from control.test_arbitration import (
 from long_params import shortened
 from trajectory.retime_limits import JERK, arm_limits, limits_of
 
-from motion_nodes.core.control.active_commands import PathBrake
+from motion_nodes.core.control.active_trajectories import (
+    FollowGoal,
+    FollowStatus,
+    PathBrake,
+    Tolerances,
+)
 from motion_nodes.core.control.joint_arbiter import JointArbiter
 from motion_nodes.core.control.joint_command import STREAM_PAUSE
 from motion_nodes.core.control.joint_controller import ArticulationController
 from motion_nodes.core.control.stop_state import MAX_REASON, MAX_TIME, RestTimer, StopState
-from motion_nodes.core.control.trajectory_follower import FollowGoal, FollowStatus, Tolerances
 from motion_nodes.core.trajectory.joint_path import CornerBlending
 from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory
 from motion_nodes.core.trajectory.time_parameterization import retime
@@ -74,10 +78,10 @@ def stopped(seed: int, how: str) -> tuple[Arm, JointTrajectory, int]:
         arm.step()
     if how == "cancel":
         arm.arbiter.cancel(arm.run, "canceled")
-        assert arm.run.follower.status is FollowStatus.CANCELED
+        assert arm.run.status is FollowStatus.CANCELED
     elif how == "stop_all":
         arm.arbiter.stop_all("the stop")
-        assert arm.run.follower.status is FollowStatus.ABORTED
+        assert arm.run.status is FollowStatus.ABORTED
     return arm, trajectory, count
 
 
@@ -132,7 +136,7 @@ def test_what_is_aborted_by_a_fault_stops_at_once(how):
     assert np.abs(begin).max() > 0.1
     arm.arbiter.abort_all("the robot was lost")
     ended = FollowStatus.CANCELED if how else FollowStatus.ABORTED
-    assert arm.run.follower.status is ended
+    assert arm.run.status is ended
     assert not arm.arbiter.stops
     for _ in range(int(1.2 * alone(begin) / DT)):
         arm.step()
@@ -202,8 +206,8 @@ def test_goals_are_aborted_with_the_reason():
     grip.begin()
     cell.run(0.1)
     cell.runner.stop_all(WHY)
-    assert trajectory.run.follower.status is FollowStatus.ABORTED
-    assert trajectory.run.follower.text == WHY
+    assert trajectory.run.status is FollowStatus.ABORTED
+    assert trajectory.run.text == WHY
     assert not cell.runner.claims
     assert cell.runner.holders == (WHY,) * len(JOINTS)
 

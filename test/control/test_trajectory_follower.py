@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from raised_errors import about
 
 from motion_nodes.core.control.action_filter import ActionFilter
-from motion_nodes.core.control.trajectory_follower import (
+from motion_nodes.core.control.active_trajectories import (
     FollowGoal,
     FollowStatus,
     ToleranceRequest,

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import motion_nodes.core as core
-from motion_nodes.core.control.active_commands import ResyncState
+from motion_nodes.core.control.joint_guard import ResyncState
 from motion_nodes.kernels import cycle_code, cycle_compiler
 from motion_nodes.kernels.cycle_code import CycleFunction, compile_apart, compile_cycles
 
@@ -93,7 +93,7 @@ def test_without_a_cache_python_runs_the_function():
     script = (
         "from motion_nodes.kernels import cache; import sys;"
         "cache._temporary_folders = lambda: ();"
-        "from motion_nodes.core.control.active_commands import ResyncState, _update as f;"
+        "from motion_nodes.core.control.joint_guard import ResyncState, _update as f;"
         "s = ResyncState.of(2); call = f.bind(s); s.dt[0] = 1.0; assert call() == 0;"
         "assert s.rested.tolist() == [1.0, 1.0]; assert 'numba' not in sys.modules; print(f.run)"
     )
@@ -114,12 +114,12 @@ def test_a_function_that_cannot_be_compiled_still_runs(caplog):
 
 
 def test_the_key_is_of_all_that_the_code_is_made_of(monkeypatch):
-    function = cycle_code.find("motion_nodes.core.control.stream_cycle:_before")
+    function = cycle_code.find("motion_nodes.core.control.joint_arbiter:_before")
     key = function.key()
     assert function.key() == key
-    for module, constant in (("joint_guard", "CONFIRMED"), ("active_commands", "REST_TIME")):
+    for constant in ("CONFIRMED", "REST_TIME"):
         with monkeypatch.context() as changed:
-            changed.setattr(f"motion_nodes.core.control.{module}.{constant}", 0.123)
+            changed.setattr(f"motion_nodes.core.control.joint_guard.{constant}", 0.123)
             assert function.key() != key
     monkeypatch.setattr(cycle_code, "_source", lambda part: part.__name__)
     assert function.key() != key
@@ -136,7 +136,7 @@ def test_warm_up_compiles_all_of_them():
 
 
 def test_object_code_has_the_symbol_that_is_loaded():
-    function = cycle_code.find("motion_nodes.core.control.active_commands:count_away")
+    function = cycle_code.find("motion_nodes.core.control.joint_guard:count_away")
     assert cycle_compiler.ENTRY.encode() in cycle_compiler.cache.read_entry(function.key())
 
 

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from raised_errors import about
 
+from motion_nodes.core.control.active_trajectories import FollowGoal, FollowStatus, Tolerances
 from motion_nodes.core.control.joint_arbiter import JointArbiter
 from motion_nodes.core.control.joint_command import JointCommand
 from motion_nodes.core.control.joint_controller import ArticulationController
 from motion_nodes.core.control.state_plausibility import WRAPPED_RANGE, encoder_turns
-from motion_nodes.core.control.trajectory_follower import FollowGoal, FollowStatus, Tolerances
 from motion_nodes.core.robot.limits import TURN, JointLimits, JointTurns
 from motion_nodes.core.robot.urdf import read_urdf
 from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory
@@ -60,7 +60,7 @@ def follow(runner: JointArbiter, times: list[float], pan: list[float], delay: fl
     for _ in range(int(times[-1] / DT) + 100):
         q = runner.controller.reference_position.copy()
         runner.step(DT, q, runner.controller.reference_velocity.copy())
-    assert run.follower.status is FollowStatus.SUCCEEDED
+    assert run.status is FollowStatus.SUCCEEDED
     return float(runner.controller.reference_position[0]) - begin
 
 
@@ -240,7 +240,7 @@ def test_positions_at_a_limit_by_rounding_are_at_the_limit(sign, excess):
         position = runner.controller.reference_position.copy()
         runner.step(DT, position, runner.controller.reference_velocity.copy())
         assert abs(runner.controller.reference_position[1]) <= 1.5
-    assert run.follower.status is FollowStatus.SUCCEEDED
+    assert run.status is FollowStatus.SUCCEEDED
 
 
 @pytest.mark.parametrize("excess", [2.0 * LIMIT_ROUNDING, 1.0, 1e9])

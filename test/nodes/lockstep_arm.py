@@ -15,6 +15,7 @@ import mujoco
 import numpy as np
 
 import motion_nodes as mn
+from motion_nodes.core.control.active_trajectories import FollowGoal, Tolerances
 from motion_nodes.core.control.cartesian_impedance import CartesianImpedance
 from motion_nodes.core.control.contact_wrench import (
     ContactWrench,
@@ -29,7 +30,6 @@ from motion_nodes.core.control.joint_command import JointCommand
 from motion_nodes.core.control.joint_controller import ArticulationController
 from motion_nodes.core.control.joint_drive import EffortLimiter, motion_load
 from motion_nodes.core.control.pose_targets import ImpedanceSettings, PoseTrajectory
-from motion_nodes.core.control.trajectory_follower import FollowGoal, Tolerances
 from motion_nodes.core.ik.problem import IkSettings
 from motion_nodes.core.robot.inverse_dynamics import PayloadDynamics
 from motion_nodes.core.robot.loader import load_robot
@@ -307,10 +307,10 @@ class LockstepArm:
         run = self.runner.start(
             FollowGoal(trajectory=trajectory, path=loose, goal=near, goal_time=3.0), what
         )
-        while not run.follower.status.ended:
+        while not run.status.ended:
             yield
-        if run.follower.status.name != "SUCCEEDED":
-            raise SkillFailed(f"{what}: {run.follower.status.name} {self.runner.fault}")
+        if run.status.name != "SUCCEEDED":
+            raise SkillFailed(f"{what}: {run.status.name} {self.runner.fault}")
 
     # ---- impedance control
 

@@ -30,7 +30,6 @@ from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import MultiDOFJointTrajectoryPoint
 
-from motion_nodes.nodes.articulation.articulation_config import tolerances_of
 from motion_nodes.nodes.articulation.articulation_params import ArticulationParams, robot_defaults
 
 J1, J2, J7 = ARM[0], ARM[1], ARM[6]
@@ -171,14 +170,14 @@ def test_default_tolerances_of_a_goal():
         constraints_stopped_velocity_tolerance=0.02,
         constraints_goal_time=1.5,
     )
-    path, goal, goal_time = tolerances_of(params, [ARM[2], J1, ARM[1]])
+    path, goal, goal_time = params.tolerances([ARM[2], J1, ARM[1]])
     np.testing.assert_array_equal(path.position, [0.3, 0.1, math.inf])
     np.testing.assert_array_equal(goal.position, [0.05, 0.01, 0.01])
     assert np.isinf(path.velocity).all()
     np.testing.assert_array_equal(goal.velocity, [0.02] * 3)
     assert goal_time == 1.5
     anything = dataclasses.replace(params, constraints_stopped_velocity_tolerance=0.0)
-    assert np.isinf(tolerances_of(anything, [J1])[1].velocity).all()
+    assert np.isinf(anything.tolerances([J1])[1].velocity).all()
 
 
 def send(

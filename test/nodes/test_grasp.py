@@ -18,8 +18,7 @@ from motion_nodes.core.ik.tool_goal import ArticulationIk
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.extras.tasks.task_codes import SkillFailed, TaskCode
-from motion_nodes.nodes.articulation.grasp_watch import STATUS
-from motion_nodes.nodes.articulation.gripper_actions import COMMAND_NAMES
+from motion_nodes.nodes.articulation.gripper_actions import COMMAND_NAMES, STATUS
 from motion_nodes.nodes.task.arm_skills import ArmSkills
 from motion_nodes.ros.names import IMPEDANCE_CONTROLLER
 

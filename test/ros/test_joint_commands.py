@@ -11,8 +11,8 @@ from moveit_msgs.msg import Constraints, JointConstraint, RobotState
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
+from motion_nodes.core.control.active_trajectories import ToleranceRequest
 from motion_nodes.core.control.joint_command import ControlMode
-from motion_nodes.core.control.trajectory_follower import ToleranceRequest
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownJoint
 from motion_nodes.nodes.articulation.stream_inputs import ForwardTopic, forward_topics

@@ -10,9 +10,9 @@ from scipy.integrate import cumulative_trapezoid
 from scipy.interpolate import CubicHermiteSpline, CubicSpline
 from trajectory.retime_limits import ACCELERATION, JERK, VELOCITY, arm_limits, limits_of
 
+from motion_nodes.core.control.active_trajectories import FollowGoal, FollowStatus, Tolerances
 from motion_nodes.core.control.joint_arbiter import JointArbiter
 from motion_nodes.core.control.joint_controller import ArticulationController
-from motion_nodes.core.control.trajectory_follower import FollowGoal, FollowStatus, Tolerances
 from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.core.trajectory.joint_path import CornerBlending
 from motion_nodes.core.trajectory.joint_trajectory import (
@@ -490,7 +490,7 @@ def test_time_optimal_trajectories_sampled_coarsely_are_executed_along_their_pat
     none = Tolerances.uniform(7, 0.0)
     run = arbiter.start(FollowGoal(trajectory=trajectory, path=none, goal=none, rate=rate), "")
     steps = 0
-    while run.follower.status is not FollowStatus.SUCCEEDED:
+    while run.status is not FollowStatus.SUCCEEDED:
         reference = arbiter.step(DT, controller.reference(np.arange(7)).position, np.zeros(7))
         assert run.sample is not None
         np.testing.assert_allclose(reference.positions, run.sample.position, atol=1e-6)

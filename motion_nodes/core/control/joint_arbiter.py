@@ -3,44 +3,222 @@
 
 The newest deliberate command owns its joints; it preempts trajectories that contain any of them,
 and their error text names it. The order of a stream is that of its first message
-(:mod:`.joint_streams`), so its later values for joints of a newer command are dropped. The end of a
+(:mod:`.joint_command`), so its later values for joints of a newer command are dropped. The end of a
 trajectory, a grip or a stream never preempts other commands. Joints without a trajectory hold the
-target of their last command.
+target of their last command. Joints under impedance control stay there until another command
+preempts it.
 
-Joints of a controller under impedance control, until another command preempts it.
+Most steps move joints to position targets at rest, such as those of a stream, without trajectories,
+impedance control, effort limits or moving targets. :class:`StreamCycle` is that step: the same
+parts, guard, resynchronization and limiter, as one function of machine code before the online
+trajectory, and one after it.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.core.control.active_commands import (
-    RESYNC_TOLERANCE,
+from motion_nodes.core.control.active_trajectories import (
     ActiveTrajectories,
-    Claim,
-    JointOwners,
-    Resync,
+    FollowGoal,
+    FollowStatus,
     Stop,
-    TrajectoryRun,
+    TrajectoryFollower,
 )
 from motion_nodes.core.control.cartesian_impedance import CartesianImpedance
 from motion_nodes.core.control.joint_command import (
+    Claim,
     JointCommand,
+    JointOwners,
     JointReference,
     Stream,
     select_joints,
 )
-from motion_nodes.core.control.joint_controller import ArticulationController
-from motion_nodes.core.control.joint_guard import Blocked, JointGuard
-from motion_nodes.core.control.stream_cycle import AWAY, BLOCKED, OTHER_KIND, StreamCycle
-from motion_nodes.core.control.trajectory_follower import FollowGoal, FollowStatus
-from motion_nodes.core.robot.limits import joint_indices
+from motion_nodes.core.control.joint_controller import ArticulationController, TargetState
+from motion_nodes.core.control.joint_guard import (
+    RESYNC_TOLERANCE,
+    Blocked,
+    GuardState,
+    JointGuard,
+    Resync,
+    ResyncState,
+    blocked_joint,
+    count_away,
+    note_reference,
+)
+from motion_nodes.core.robot.limits import joint_indices, nearest_turn
 from motion_nodes.core.trajectory.joint_trajectory import TrajectorySample
+from motion_nodes.core.trajectory.online_trajectory import LimiterState, begin_step, end_step
 from motion_nodes.errors import MotionError
-from motion_nodes.typing import Array
+from motion_nodes.kernels.cycle_code import cycle_function
+from motion_nodes.typing import Array, Mask
+
+OTHER_KIND, BLOCKED, AWAY = -1, -2, -3
+"""Results of :meth:`StreamCycle.begin`."""
+_DT, _UNMEASURED, _FRESH = range(3)
+
+
+class StreamState(NamedTuple):
+    """Memory of a controller of n joints, shared with the objects that its parts belong to."""
+
+    target: TargetState
+    limiter: LimiterState
+    guard: GuardState
+    resync: ResyncState
+    position: Array
+    velocity: Array
+    """Measured [rad or m], [rad/s or m/s], shape (n,)."""
+    effort_bounds: Array
+    """Effort limits of commands [N m or N], shape (n,)."""
+    gripping: Mask
+    """Joints that may push against objects, shape (n,)."""
+    numbers: Array
+    """Period, time since the last measurement [s], whether this one is new, shape (3,)."""
+
+    @classmethod
+    def of(cls, n: int) -> StreamState:
+        """Return the memory of n joints."""
+        return cls(
+            TargetState.of(n), LimiterState.of(n), GuardState.of(n), ResyncState.of(n),
+            np.zeros(n), np.zeros(n), np.full(n, np.inf),
+            np.zeros(n, np.bool_), np.zeros(3),
+        )  # fmt: skip
+
+
+@cycle_function(StreamState.of(1))
+def _before(s: StreamState) -> int:
+    """Check a step, and prepare it up to the online trajectory.
+
+    Returns:
+        Kind of the limiter's targets, or: the step is of another kind, a joint is blocked, or
+        references must move to joints at rest. In the first case nothing has changed.
+    """
+    n, target, limiter, guard, resync = len(s.position), s.target, s.limiter, s.guard, s.resync
+    rests, plain = True, True
+    for j in range(n):
+        plain = plain and target.velocities[j] == 0.0 and not target.stopping[j]
+        plain = plain and target.by_position[j] and s.effort_bounds[j] == math.inf
+        rests = rests and limiter.velocity[j] == 0.0 and limiter.acceleration[j] == 0.0
+        rests = rests and limiter.position[j] == target.positions[j]
+    if rests or not plain:
+        return OTHER_KIND
+    for j in range(n):
+        if target.continuous[j]:
+            s.position[j] = nearest_turn(s.position[j], limiter.position[j])
+        guard.position[j], guard.free[j] = s.position[j], s.gripping[j]
+        resync.error[j] = limiter.position[j] - s.position[j]
+        resync.speed[j], resync.leading[j] = (
+            s.velocity[j],
+            s.gripping[j] or limiter.velocity[j] != 0.0,
+        )
+        resync.normal[j] = min(RESYNC_TOLERANCE, guard.tolerance[j])
+        limiter.by_velocity[j], limiter.goal[j] = False, target.positions[j]
+        limiter.speed[j], limiter.goal_acceleration[j] = 0.0, 0.0
+    s.numbers[_UNMEASURED] += s.numbers[_DT]
+    if s.numbers[_FRESH] != 0.0:
+        if blocked_joint(guard) >= 0:
+            return BLOCKED
+        resync.dt[0], s.numbers[_UNMEASURED] = s.numbers[_UNMEASURED], 0.0
+        if count_away(resync) > 0:
+            return AWAY
+    return begin_step(limiter)
+
+
+@cycle_function(StreamState.of(1))
+def _after(s: StreamState) -> int:
+    """End a step after the online trajectory; return 1 if Ruckig's state has to be written."""
+    written = end_step(s.limiter)
+    for j in range(len(s.position)):
+        position, velocity = s.limiter.position[j], s.limiter.velocity[j]
+        s.guard.reference[0, j], s.guard.reference[1, j] = position, velocity
+    note_reference(s.guard)
+    return written
+
+
+class StreamCycle:
+    """The step of one controller's joints."""
+
+    def __init__(
+        self,
+        controller: ArticulationController,
+        guard: JointGuard,
+        resync: Resync,
+        effort_bounds: Array,
+        gripping: Mask,
+    ) -> None:
+        """Use the memory of these objects.
+
+        Args:
+            controller: of the joints.
+            guard: of the joints.
+            resync: of the joints.
+            effort_bounds: effort limits of commands, shape (n,).
+            gripping: joints that may push against objects, shape (n,).
+        """
+        n = len(gripping)
+        self.controller, self.guard, self._target = controller, guard, controller.target
+        self.state = StreamState(
+            controller.target, controller.limiter.state, guard.state, resync.state, np.zeros(n),
+            np.zeros(n), effort_bounds, gripping, np.zeros(3),
+        )  # fmt: skip
+        self._before, self._after = _before.bind(self.state), _after.bind(self.state)
+
+    def is_for(self, guard: JointGuard) -> bool:
+        """Return whether the controller has this guard, and the limits that it had."""
+        return guard is self.guard and self.controller.target is self._target
+
+    def begin(
+        self,
+        dt: float,
+        unmeasured: float,
+        fresh: bool,
+        measured: tuple[Array, Array],
+        residual: Array | None,
+    ) -> int:
+        """Check and prepare a step.
+
+        Args:
+            dt: duration of the step [s], finite and above 0.
+            unmeasured: time since the last measurement before it [s].
+            fresh: whether the measured state is new.
+            measured: positions and velocities [rad or m], [rad/s or m/s], shape (n,) each.
+            residual: effort residual [N m or N], shape (n,); None: not measured.
+
+        Returns:
+            Kind of the targets for :meth:`end`; or :data:`OTHER_KIND`, nothing has changed;
+            :data:`BLOCKED`: the guard names a joint; :data:`AWAY`: references must move to the
+            joints of ``resync``.
+        """
+        state = self.state
+        state.position[:], state.velocity[:] = measured
+        state.numbers[:] = dt, unmeasured, fresh
+        if fresh:
+            self.guard.set_inputs(self.guard.settings.tolerance, residual)
+        return self._before()
+
+    @property
+    def unmeasured(self) -> float:
+        """Time since the last measurement after the step [s]."""
+        return float(self.state.numbers[_UNMEASURED])
+
+    def end(self, targets: int, dt: float) -> JointReference:
+        """Move and return the references of the controller.
+
+        Args:
+            targets: result of :meth:`begin`.
+            dt: duration of the step [s].
+        """
+        limiter = self.controller.limiter
+        limiter.plan_step(targets, dt)
+        if self._after():
+            limiter.write_state()
+        return self.controller.moved()
+
 
 Joints = NDArray[np.intp]
 
@@ -153,7 +331,7 @@ class JointArbiter:
         """The step of joints with position targets, once needed."""
 
     @property
-    def runs(self) -> list[TrajectoryRun]:
+    def runs(self) -> list[TrajectoryFollower]:
         """Active trajectories."""
         return self.trajectories.runs
 
@@ -162,7 +340,7 @@ class JointArbiter:
         """Trajectories that stop along their paths."""
         return self.trajectories.stops
 
-    def start(self, goal: FollowGoal, label: str, delay: float = 0.0) -> TrajectoryRun:
+    def start(self, goal: FollowGoal, label: str, delay: float = 0.0) -> TrajectoryFollower:
         """Start a trajectory, which preempts earlier commands to its joints.
 
         Args:
@@ -183,12 +361,12 @@ class JointArbiter:
         if not controller.ready:
             raise MotionError("the robot's state is not known yet; command it after it is")
         controller.joint_modes.require_position(names, "trajectories need position control")
-        follower = self.trajectories.follower_of(
-            goal, joints, delay, self._measured, self.start_tolerance
+        run = self.trajectories.follower_of(
+            goal, joints, label, delay, self._measured, self.start_tolerance
         )
         continuing = self.trajectories.settings.continue_others
         self._take(joints, label, continuing=continuing, until_start=continuing and delay > 0.0)
-        self.trajectories.newest = run = TrajectoryRun(label, follower, joints)
+        self.trajectories.newest = run
         self.runs.append(run)
         return run
 
@@ -306,7 +484,7 @@ class JointArbiter:
             if stop:
                 self._stop(claim.joints)
 
-    def cancel(self, run: TrajectoryRun, text: str) -> None:
+    def cancel(self, run: TrajectoryFollower, text: str) -> None:
         """End a trajectory and stop its joints along its path."""
         self.trajectories.end_along_path(run, FollowStatus.CANCELED, text)
 

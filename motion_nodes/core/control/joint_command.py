@@ -4,7 +4,8 @@
 Streams of joint commands: assignment of messages to one deliberate command. A stream starts with a
 message after a pause; this message is a command and preempts others. The following messages without
 a pause preempt nothing: joints of a newer command stay with it until the stream pauses and starts
-again. A sender that comes to rest, or ignores its preemption, thus never regains joints.
+again. A sender that comes to rest, or ignores its preemption, thus never regains joints. Each joint
+belongs to the newest command that contains it.
 
 Control modes of joints, and the references of their drives.
 
@@ -37,7 +38,7 @@ from motion_nodes.core.robot.robot_yaml import DRIVE_MODES
 from motion_nodes.core.robot.tree import frozen
 from motion_nodes.errors import InvalidCommand, UnknownJoint, did_you_mean
 from motion_nodes.tolerances import LIMIT_ROUNDING
-from motion_nodes.typing import Array
+from motion_nodes.typing import Array, Mask
 
 Channel = Sequence[float | None] | Array
 STREAM_PAUSE = 0.15
@@ -409,6 +410,57 @@ def _gap(sender: _Sender, topic: str, name: str, number: int | None) -> int:
 
 
 T = TypeVar("T")
+
+
+@dataclass(eq=False)
+class Claim:
+    """Joints that are commanded and monitored without a trajectory."""
+
+    label: str
+    joints: NDArray[np.intp]
+    lost: str = ""
+    """The preempting command, as text; empty while the joints are held."""
+
+
+class JointOwners:
+    """Ownership of n joints: each belongs to the newest command that contains it."""
+
+    def __init__(self, n: int) -> None:
+        """Create the ownership, without owners."""
+        self._count = 0
+        """Number of commands; the count of a command is its position in their order."""
+        self._orders: NDArray[np.int64] = np.zeros(n, np.int64)
+        self._labels = [""] * n
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Label of each joint's owner; empty without one."""
+        return tuple(self._labels)
+
+    def next_order(self) -> int:
+        """Return the order of a new command."""
+        self._count += 1
+        return self._count
+
+    def newer_than(self, order: int) -> Mask:
+        """Return the joints whose owner is newer than a command, shape (n,)."""
+        return np.asarray(self._orders > order)
+
+    def all_owned_by(self, joints: NDArray[np.intp], order: int) -> bool:
+        """Return whether a command owns all of some joints, by indices, shape (k,)."""
+        return bool(np.count_nonzero(self._orders[joints] != order) == 0)
+
+    def assign(self, joints: Sequence[int] | NDArray[np.intp], label: str, order: int) -> None:
+        """Make a command the owner of some joints, by indices, shape (k,).
+
+        Args:
+            joints: indices.
+            label: name of the command's sender, for messages to other clients.
+            order: from :meth:`next_order`.
+        """
+        self._orders[joints] = order
+        for i in joints:
+            self._labels[i] = label
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Detection of blocked joints, by tracking errors and effort residuals.
+"""Detection of blocked joints, by tracking errors and effort residuals, and what follows a stop.
 
 The tracking error is the distance from the closest recent reference, which allows for lag of drives
 and delay of messages, or from their extrapolations, which a driver applies until a late reference
 arrives: a blocked joint is away from all of them. If efforts are measured, the effort
-residual (:mod:`.effort_residual`) detects a contact earlier, except at a position limit, where a
+residual (:mod:`.contact_wrench`) detects a contact earlier, except at a position limit, where a
 joint may touch its end stop. Joints are checked while the reference moves and shortly after. A load
 on a joint at rest is a preload and does not count, so that an arm can leave a contact.
 
-Default thresholds of blocked joints, from effort limits and drive stiffness.
+Default thresholds of blocked joints follow from effort limits and drive stiffness.
+
+After a stop the reference is resynchronized: moved to the measured positions of joints at rest.
+Planners start at the measured state, controllers at their reference; after a blocked motion they
+differ. The steady-state error of drives under an unknown load is excluded: it is stored while the
+joints are at rest without contact, so that it never accumulates.
 """
 
 from __future__ import annotations
@@ -49,6 +54,17 @@ _REVOLUTE = (0.045, 0.05, 0.25)
 """Offset, min and max of the tolerance of revolute joints [rad]."""
 _PRISMATIC = (0.009, 0.01, 0.05)
 """Offset, min and max of the tolerance of prismatic joints [m]."""
+
+REST_SPEED = 0.02
+"""Velocity below which a joint is at rest [rad/s or m/s]."""
+REST_TIME = 0.15
+"""Min time at rest [s]."""
+RESYNC_TOLERANCE = 0.05
+"""Max distance of references from joints without a tolerance after a stop [rad or m]."""
+AFTER_CONTACT = 1e-3
+"""Max difference that is ignored after a contact, because its force is small [rad or m]."""
+CONTACT_PASSES = 6
+"""Max number of corrections after a contact: joints spring back, or other joints move them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -339,6 +355,118 @@ class JointGuard:
             by_effort=bool(state.counts[_BY_EFFORT]),
             guarded=(np.isfinite(tolerance) | by_effort) & ~state.free,
         )
+
+
+NO_JOINTS: NDArray[np.intp] = np.empty(0, np.intp)
+
+
+class ResyncState(NamedTuple):
+    """Memory of n joints, arrays of shape (n,)."""
+
+    error: Array
+    """Reference minus measured position [rad or m]."""
+    speed: Array
+    """Measured velocities [rad/s or m/s]."""
+    leading: Mask
+    """Joints whose reference moves or may not be moved."""
+    normal: Array
+    """Tolerances below which errors are ignored [rad or m]."""
+    never: Mask
+    """Joints that may push permanently."""
+    passes: NDArray[np.int64]
+    """Corrections left; 0 without a request."""
+    contact: Mask
+    """Joints that were blocked."""
+    sag: Array
+    """Steady-state errors [rad or m]."""
+    rested: Array
+    """Times at rest [s]."""
+    away: Mask
+    """Joints whose reference must be moved."""
+    dt: Array
+    """Time since the last call [s], shape (1,)."""
+
+    @classmethod
+    def of(cls, n: int) -> ResyncState:
+        """Return the memory of n joints without requests."""
+        masks = "leading", "never", "contact", "away"
+        return zeros(cls, n, masks, passes=np.zeros(n, np.int64), dt=np.zeros(1))
+
+
+@cycle_part
+def count_away(s: ResyncState) -> int:
+    """Update times and errors at rest; return the number of references to be moved."""
+    count = 0
+    for j in range(len(s.error)):
+        size, requested = abs(s.error[j]), s.passes[j] > 0
+        still = abs(s.speed[j]) < REST_SPEED and size < math.inf and not s.leading[j]
+        s.rested[j] = s.rested[j] + s.dt[0] if still else 0.0
+        ready = s.rested[j] >= REST_TIME
+        s.away[j] = False
+        if ready and not requested and size <= s.normal[j]:
+            s.sag[j] = s.error[j]
+        if not ready or not requested or s.never[j]:
+            continue
+        bound = min(AFTER_CONTACT, s.normal[j]) if s.contact[j] else s.normal[j]
+        s.away[j] = abs(s.error[j] - s.sag[j]) > bound
+        s.passes[j] = s.passes[j] - 1 if s.away[j] else 0
+        s.contact[j] = s.contact[j] and s.passes[j] > 0
+        count += s.away[j]
+    return count
+
+
+_update = cycle_function(ResyncState.of(1))(count_away)
+
+
+class Resync:
+    """Requests to resynchronize joints with their references."""
+
+    def __init__(self, n: int) -> None:
+        """Create without requests."""
+        self.state = state = ResyncState.of(n)
+        self._update = _update.bind(state)
+        self._passes, self._contact, self._rested = state.passes, state.contact, state.rested
+        self.never: Mask = state.never
+        """Joints that may push permanently, such as fingers, shape (n,)."""
+
+    @property
+    def sag(self) -> Array:
+        """Steady-state errors of the joints at rest without contact [rad or m], shape (n,)."""
+        return self.state.sag
+
+    def request(self, joints: NDArray[np.intp], *, contact: bool = False) -> None:
+        """Request the correction of joints as soon as they are at rest.
+
+        Args:
+            joints: indices, shape (k,).
+            contact: whether they were blocked.
+        """
+        self._passes[joints] = CONTACT_PASSES if contact else 1
+        self._contact[joints] = contact
+        self._rested[joints] = 0.0
+
+    def drop(self, joints: NDArray[np.intp]) -> None:
+        """Cancel the requests of joints with a new command."""
+        self._passes[joints] = 0
+        self._contact[joints] = False
+        self._rested[joints] = 0.0
+
+    def update(
+        self, dt: float, error: Array, speed: Array, leading: Mask, normal: Array | float
+    ) -> NDArray[np.intp]:
+        """Return joints whose reference must be moved to their measured positions, shape (k,).
+
+        Args:
+            dt: time since the last call [s].
+            error: reference minus measured [rad or m], shape (n,).
+            speed: measured velocities [rad/s or m/s], shape (n,).
+            leading: joints whose reference moves or may not be moved, shape (n,).
+            normal: tolerances below which errors are ignored [rad or m], shape (n,).
+        """
+        state = self.state
+        state.error[:], state.speed[:], state.leading[:] = error, speed, leading
+        state.normal[:], state.dt[0] = normal, dt
+        return np.flatnonzero(state.away) if self._update() else NO_JOINTS
 
 
 def gripper_joints(robot: Robot, joints: Sequence[str]) -> NDArray[np.bool_]:

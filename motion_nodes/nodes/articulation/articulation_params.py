@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters of the articulation controller."""
+"""Parameters of the articulation controller, and the configuration that they describe."""
 
 from __future__ import annotations
 
@@ -8,16 +8,23 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+import numpy as np
+
+from motion_nodes.core.control.active_trajectories import Tolerances
 from motion_nodes.core.control.contact_wrench import WrenchLimits
 from motion_nodes.core.control.gripper import GraspSettings, GripperConfig
-from motion_nodes.core.control.joint_guard import effort_margins
+from motion_nodes.core.control.joint_command import ControlMode
+from motion_nodes.core.control.joint_drive import DriveGains
+from motion_nodes.core.control.joint_guard import effort_margins, position_tolerances
 from motion_nodes.core.control.pose_targets import ImpedanceSettings
-from motion_nodes.core.robot.limits import joint_indices
+from motion_nodes.core.robot.limits import JointLimits, joint_indices
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.robot_yaml import DRIVE_MODES
+from motion_nodes.errors import InvalidConfig
 from motion_nodes.ros.names import IMPEDANCE_GROUP
 from motion_nodes.ros.node import FramedParams
 from motion_nodes.ros.parameters import core_param, core_params, param
+from motion_nodes.typing import Array
 
 PEER_DEFAULTS: Mapping[str, Any] = {
     "allow_partial_joints_goal": False,
@@ -33,6 +40,18 @@ PEER_DEFAULTS: Mapping[str, Any] = {
     "start_tolerance": 0.0,
 }
 """Defaults of ros2_controllers that differ from those of this suite, by field."""
+
+COMBINATIONS = tuple(
+    frozenset(each.split())
+    for each in (
+        "position", "position velocity", "position velocity acceleration", "velocity", "effort",
+        "position effort",
+    )
+)  # fmt: skip
+"""Command interfaces of one controller, as in ros2_controllers."""
+
+VELOCITY_GAIN = 10.0
+"""Proportional gain of the command interface velocity, if none is given [1/s]."""
 
 
 def gain(letter: str, name: str, **more: Any) -> Any:
@@ -467,6 +486,178 @@ class ArticulationParams(FramedParams):
     impedance_payload_center: tuple[float, ...] = core_param(
         ImpedanceSettings, "payload_center", name="payload.center"
     )
+
+    def modes(self) -> dict[str, ControlMode]:
+        """Return the control mode of each joint.
+
+        Raises:
+            InvalidConfig: a wrong number of modes.
+            InvalidCommand: an unknown mode.
+        """
+        names = self._per_joint("control_modes", self.control_modes)
+        return {j: ControlMode.named(m) for j, m in zip(self.joints, names, strict=True)}
+
+    @property
+    def interfaces(self) -> tuple[str, ...]:
+        """Command interfaces: position, velocity or effort, or position and effort.
+
+        Raises:
+            InvalidConfig: a combination that ros2_controllers does not know, or acceleration alone.
+        """
+        given = self.command_interfaces
+        if not given:
+            return (self.command_interface,)
+        if frozenset(given) not in COMBINATIONS or len(set(given)) != len(given):
+            allowed = "; ".join(", ".join(sorted(each)) for each in COMBINATIONS)
+            raise InvalidConfig(
+                f"command_interfaces are {', '.join(given)}; allowed: {allowed}",
+                field="command_interfaces",
+            )
+        if "position" in given:
+            return ("position", "effort") if "effort" in given else ("position",)
+        return tuple(given)
+
+    def gains(self) -> DriveGains:
+        """Return the gains of the PID controller of the command interfaces effort and velocity.
+
+        Raises:
+            InvalidConfig: a wrong number of gains, or only zeros with the command interface effort.
+        """
+        drives = {"kp": self.kp, "ki": self.ki, "kd": self.kd}
+        interface = self.interfaces[0]
+        if interface == "velocity":
+            drives = {"kp": (VELOCITY_GAIN,), "ki": (0.0,), "kd": (0.0,)}
+        own = (self.gains_p, self.gains_i, self.gains_d)
+        kp, ki, kd = (
+            np.array(_bounds(self.joints, mine, self._per_joint(*item)))
+            for mine, item in zip(own, drives.items(), strict=True)
+        )
+        if interface == "effort" and not (kp.any() or kd.any()):
+            raise InvalidConfig(
+                "command_interface effort needs gains: set kp and kd, or the drives' gains in "
+                "robot.yaml"
+            )
+        return DriveGains(kp, kd, ki)
+
+    def output(self) -> tuple[Array, Array]:
+        """Return the factor of reference velocities in the PID controller's output, and its limit.
+
+        Returns:
+            Factors, and limits of the magnitude [rad/s, m/s, N m or N] (infinite for none), shape
+            (n,) each.
+        """
+        usual = float(self.interfaces[0] == "velocity")
+        factor = _bounds(self.joints, self.gains_ff_velocity_scale, usual)
+        upper, lower = (
+            np.array([of[joint] for joint in self.joints])
+            for of in (self.gains_u_clamp_max, self.gains_u_clamp_min)
+        )
+        return np.array(factor), np.minimum(upper, -lower)
+
+    def limits(self, robot: Robot) -> JointLimits:
+        """Return the joint limits, at most those of the robot.
+
+        Raises:
+            InvalidConfig: a wrong number of limits, or one beyond the robot's.
+        """
+        own = robot.limits.select(self.joints)
+        tighter: dict[str, Any] = {}
+        given = {
+            "velocity": self.max_velocity,
+            "acceleration": self.max_acceleration,
+            "jerk": self.max_jerk,
+            "effort": self.max_effort,
+        }
+        for field, requested in given.items():
+            values = np.array(self._per_joint(f"max_{field}", requested))
+            beyond = values > getattr(own, field) * (1.0 + 1e-9)
+            if beyond.any():
+                i = int(np.argmax(beyond))
+                raise InvalidConfig(
+                    f"max_{field} of joint {self.joints[i]} is {values[i]:g}; the robot's own "
+                    f"limit is {getattr(own, field)[i]:g}"
+                )
+            tighter[field] = values
+        return dataclasses.replace(own, **tighter)
+
+    def tolerances(self, joints: Sequence[str]) -> tuple[Tolerances, Tolerances, float]:
+        """Return the default tolerances of action goals.
+
+        Args:
+            joints: of the trajectory.
+
+        Returns:
+            Path and goal tolerances of the joints, and the goal time tolerance [s].
+        """
+        path = _bounds(joints, self.constraints_joint_trajectory, self.constraints_trajectory)
+        goal = _bounds(joints, self.constraints_joint_goal, self.constraints_goal)
+        return (
+            Tolerances.of(np.nan_to_num(path)),
+            Tolerances.of(goal, self.constraints_stopped_velocity_tolerance),
+            self.constraints_goal_time,
+        )
+
+    @property
+    def decelerations(self) -> Array:
+        """Max decelerations of trajectories that end early, shape (n,); infinite: none."""
+        given = [self.constraints_joint_max_deceleration_on_cancel[j] for j in self.joints]
+        used = np.array(given) > 0.0 if self.constraints_decelerate_on_cancel else False
+        return np.where(used, given, np.inf)
+
+    @property
+    def end_timeout(self) -> float:
+        """Time after a trajectory's end at which it fails [s]; 0: none."""
+        return self.cmd_timeout if self.cmd_timeout > self.constraints_goal_time else 0.0
+
+    def guard_tolerances(self, robot: Robot, stiffness: Array) -> Array:
+        """Return the max position errors of the joints; not set, they are derived from the drives.
+
+        Args:
+            robot: with the joints.
+            stiffness: of their drives [N m/rad or N/m], shape (n,); 0 if unknown.
+
+        Returns:
+            Tolerances [rad or m], shape (n,); infinite for none.
+        """
+        joints = self.joints
+        given = np.array(
+            _bounds(joints, self.constraints_joint_trajectory, self.constraints_trajectory)
+        )
+        derived = position_tolerances(robot, joints, stiffness)
+        return np.where(np.isnan(given), derived, np.where(given > 0.0, given, np.inf))
+
+    def effort_margins(self) -> Array:
+        """Return the margins of the contact detection [N m or N], shape (n,); infinite for none.
+
+        Raises:
+            InvalidConfig: neither one value nor one per joint.
+        """
+        margins = np.array(self._per_joint("contact_effort_margin", self.contact_effort_margin))
+        return np.where(margins > 0.0, margins, np.inf)
+
+    def _per_joint(self, name: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return one value per joint, given one per joint or one for all.
+
+        Raises:
+            InvalidConfig: another number of values.
+        """
+        count = len(self.joints)
+        if len(values) == 1:
+            return tuple(values) * count
+        if len(values) != count:
+            raise InvalidConfig(
+                f"{name} has {len(values)} values for {count} joints; give one each, or one for "
+                "all",
+                field=name,
+            )
+        return tuple(values)
+
+
+def _bounds(
+    joints: Sequence[str], own: Mapping[str, float], of_all: float | Sequence[float]
+) -> list[float]:
+    usual = [of_all] * len(joints) if isinstance(of_all, float) else of_all
+    return [u if math.isnan(own[j]) else own[j] for j, u in zip(joints, usual, strict=True)]
 
 
 def robot_defaults(

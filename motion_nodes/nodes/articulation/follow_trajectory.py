@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FollowJointTrajectory action of the articulation controller; the loop executes its goals.
+"""Requested trajectories: action, topic, and the services that ask for them or discard them.
 
-Requested trajectories: conversion to goals of the core, and their start. Long messages are
+Trajectories are converted to goals of the core, which the loop executes. Long messages are
 converted and validated in the executor; the loop only starts them, and validates again if limits
 have changed since.
 """
@@ -9,30 +9,37 @@ have changed since.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from control_msgs.action import FollowJointTrajectory
+from control_msgs.srv import QueryTrajectoryState
+from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory
 
-from motion_nodes.core.control.active_commands import TrajectoryRun
-from motion_nodes.core.control.trajectory_follower import FollowGoal, FollowStatus, ToleranceRequest
+from motion_nodes.core.control.active_trajectories import (
+    NO_TOLERANCE,
+    FollowGoal,
+    FollowStatus,
+    ToleranceRequest,
+    TrajectoryFollower,
+)
 from motion_nodes.core.robot.bounds import DURATION
 from motion_nodes.core.robot.limits import joint_indices
 from motion_nodes.core.trajectory.joint_trajectory import TrajectorySample
 from motion_nodes.core.trajectory.trajectory_checks import playback_rate, validate
 from motion_nodes.errors import InvalidCommand, MotionError, UnknownJoint
-from motion_nodes.nodes.articulation.articulation_config import (
-    cmd_timeout_of,
-    command_interfaces_of,
-    guard_of,
-    tolerances_of,
-)
 from motion_nodes.nodes.articulation.articulation_params import ArticulationParams
 from motion_nodes.ros import qos
-from motion_nodes.ros.concurrency.servers import ActionGoal, ActionOutcome, LoopActionServer
+from motion_nodes.ros.concurrency.servers import (
+    ActionGoal,
+    ActionOutcome,
+    LoopActionServer,
+    respond_from_loop,
+)
 from motion_nodes.ros.joint_topics import set_stamp
 from motion_nodes.ros.messages.trajectory_messages import (
     TrajectoryRules,
@@ -45,11 +52,13 @@ from motion_nodes.ros.messages.trajectory_messages import (
     tolerance_requests,
     trajectory_from,
 )
+from motion_nodes.typing import Array
 
 if TYPE_CHECKING:
     from motion_nodes.nodes.articulation_controller import ArticulationControllerNode
 
 Result = FollowJointTrajectory.Result
+INACTIVE = "the controller is not active"
 CODES = {
     FollowStatus.SUCCEEDED: Result.SUCCESSFUL,
     FollowStatus.PATH_TOLERANCE_VIOLATED: Result.PATH_TOLERANCE_VIOLATED,
@@ -95,7 +104,7 @@ def goal_of(
     problem = validate(checked, limits.select(names))
     if problem is not None:
         raise InvalidCommand(problem.text)
-    path, goal, goal_time = tolerances_of(host.params, names)
+    path, goal, goal_time = host.params.tolerances(names)
     guard = None
     if request is not None:
         if request.multi_dof_trajectory.joint_names or request.multi_dof_trajectory.points:
@@ -105,7 +114,7 @@ def goal_of(
         ignored = host.params.peer_defaults
         requested = leader_tolerances(tolerance_requests(request.path_tolerance), tree)
         requested = _known(requested, names) if ignored else requested
-        path, guard = path.requested(requested, names), guard_of(requested, names)
+        path, guard = path.requested(requested, names), _guard_of(requested, names)
         at_goal = leader_tolerances(tolerance_requests(request.goal_tolerance), tree)
         at_goal = _known(at_goal, names) if ignored else at_goal
         goal = goal.requested(at_goal, names)
@@ -125,8 +134,17 @@ def goal_of(
         )
     return FollowGoal(
         trajectory=checked, path=path, goal=goal, goal_time=goal_time, guard=guard, within=limits,
-        rate=rate, cmd_timeout=cmd_timeout_of(host.params),
+        rate=rate, cmd_timeout=host.params.end_timeout,
     )  # fmt: skip
+
+
+def _guard_of(requests: Sequence[ToleranceRequest], joints: Sequence[str]) -> Array:
+    """Return the path tolerances of a goal for the guard [rad or m], shape (n,); NaN if not set."""
+    bounds = np.full(len(joints), np.nan)
+    for request in requests:
+        if request.position > 0.0 or request.position == NO_TOLERANCE:
+            bounds[joints.index(request.joint)] = max(request.position, 0.0) or math.inf
+    return bounds
 
 
 def _known(requests: Sequence[ToleranceRequest], names: Sequence[str]) -> list[ToleranceRequest]:
@@ -149,7 +167,7 @@ def rules_of(host: ArticulationControllerNode, *, topic: bool) -> TrajectoryRule
 
     upsampled = params.positions_upsampling_enable and topic
     return TrajectoryRules(
-        efforts="effort" in command_interfaces_of(params),
+        efforts="effort" in params.interfaces,
         end_velocity=params.allow_nonzero_velocity_at_trajectory_end,
         partial=params.allow_partial_joints_goal,
         stepped=params.interpolation_method == "none",
@@ -160,7 +178,7 @@ def rules_of(host: ArticulationControllerNode, *, topic: bool) -> TrajectoryRule
 
 def start(
     host: ArticulationControllerNode, goal: FollowGoal, stamp: Any, label: str
-) -> TrajectoryRun:
+) -> TrajectoryFollower:
     """Start a trajectory at its stamp; only in the loop.
 
     Args:
@@ -207,16 +225,71 @@ def listen_for_trajectories(host: ArticulationControllerNode) -> None:
         host.listen(JointTrajectory, topic, qos.REQUESTS, start_trajectory, size_fault=size_fault)
 
 
+def _beyond(host: ArticulationControllerNode, ahead: float) -> str:
+    """Return why no active trajectory determines the reference in a time [s]; empty if one does."""
+    active = [run for run in host.runner.trajectories.runs]
+    left = [
+        (f.goal.trajectory.end_time - f.time) / f.goal.rate for f in active if not f.status.ended
+    ]
+    if not left:
+        return "no trajectory is active"
+    if ahead > max(left):
+        return f"the requested time is {ahead - max(left):.3f} s after the end of the trajectory"
+    return ""
+
+
+def serve_state_and_reset(host: ArticulationControllerNode, reset: Callable[[], str]) -> None:
+    """Offer the services.
+
+    Args:
+        host: the controller.
+        reset: discards all commands, in the loop; returns the message of success.
+    """
+
+    def query(request: Any, response: Any) -> Any:
+        """Return the reference at a time: that of active trajectories, else the current one."""
+        refusal = host.state_fault() if host.active else INACTIVE
+        if refusal is not None:
+            response.success, response.message = False, refusal
+            return response
+        ahead = seconds(request.time) - host.now() if seconds(request.time) else 0.0
+        try:
+            sample, beyond = host.in_loop(
+                lambda: (host.runner.reference_in(ahead), _beyond(host, ahead))
+            )
+        except TimeoutError as error:
+            response.success, response.message = False, str(error)
+            return response
+        response.message = beyond if host.params.peer_defaults else ""
+        response.success = not response.message
+        response.name = list(host.runner.controller.joint_names)
+        response.position, response.velocity, response.acceleration = (
+            values.tolist() for values in sample
+        )
+        return response
+
+    def discard(_request: Any, response: Any) -> Any:
+        """Discard all commands and hold the measured positions."""
+        if not host.active:
+            response.success, response.message = False, INACTIVE
+            return response
+        return respond_from_loop(host, response, reset)
+
+    for name in ("~", *host.params.aliases):
+        host.serve(QueryTrajectoryState, f"{name}/query_state", query)
+    host.serve(Trigger, "~/reset", discard)
+
+
 @dataclass(frozen=True)
 class _Execution:
     """Execution of a goal."""
 
     goal: ActionGoal
-    run: TrajectoryRun
+    run: TrajectoryFollower
 
     @property
     def ended(self) -> bool:
-        return self.run.follower.status.ended
+        return self.run.status.ended
 
 
 class FollowTrajectoryServer(LoopActionServer[_Execution]):
@@ -268,7 +341,7 @@ class FollowTrajectoryServer(LoopActionServer[_Execution]):
 
     def answer(self, execution: _Execution) -> None:
         """Send the result."""
-        follower = execution.run.follower
+        follower = execution.run
         if execution.ended:
             outcome = OUTCOMES.get(follower.status, ActionOutcome.ABORTED)
             self._finish(execution.goal, CODES[follower.status], follower.text, outcome)
@@ -281,7 +354,7 @@ class FollowTrajectoryServer(LoopActionServer[_Execution]):
         now = execution.run.progress
         if now is None:
             return None
-        names = execution.run.follower.joint_names
+        names = execution.run.joint_names
         message = FollowJointTrajectory.Feedback(joint_names=list(names))
         set_stamp(message, self._host.now_ns())
         position, velocity = now.desired.position, now.desired.velocity

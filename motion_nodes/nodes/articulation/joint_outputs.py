@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Outputs of the articulation controller: ``joint_command`` and ``~/controller_state``.
+"""Outputs of the articulation controller: ``joint_command``, ``~/controller_state``, ``~/status``.
 
-Cycles of a joint controller at rest, which repeat the last command. At rest nothing changes between
+Cycles of a joint controller at rest repeat the last command. At rest nothing changes between
 two cycles but time stamps: the robot reports the same values, no command is active, the reference
 stays. Most of these cycles only read their inputs and send the last command again; a complete one
 at a lower rate supervises what depends on time. Any change, of the state, by a message or by
@@ -14,13 +14,14 @@ import dataclasses
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from control_msgs.msg import JointTrajectoryControllerState
+from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
 from sensor_msgs.msg import JointState
 
-from motion_nodes.core.control.active_commands import TrajectoryRun
+from motion_nodes.core.control.active_trajectories import TrajectoryFollower
 from motion_nodes.core.control.joint_arbiter import JointArbiter
 from motion_nodes.core.control.joint_command import ControlMode, JointReference
 from motion_nodes.core.control.joint_drive import (
@@ -32,21 +33,21 @@ from motion_nodes.core.control.joint_drive import (
 from motion_nodes.core.robot.inverse_dynamics import InverseDynamics
 from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.core.robot.robot import Robot
-from motion_nodes.nodes.articulation.articulation_config import (
-    command_interfaces_of,
-    gains_of,
-    limits_of,
-    modes_of,
-    output_of,
-)
 from motion_nodes.nodes.articulation.articulation_params import ArticulationParams
+from motion_nodes.nodes.articulation.joint_supervision import StateMonitor
+from motion_nodes.nodes.articulation.stream_inputs import StreamInputs
 from motion_nodes.ros import qos
+from motion_nodes.ros.current_state_monitor import CONTACT, PREEMPTED
+from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.endpoint_node import subscribed
 from motion_nodes.ros.joint_topics import JointStateReader, JointStateWriter
 from motion_nodes.ros.messages.cdr import MessageTemplate
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.tolerances import UNCHANGED_POSITIONS
 from motion_nodes.typing import Array
+
+if TYPE_CHECKING:
+    from motion_nodes.nodes.articulation_controller import ArticulationControllerNode
 
 REPORTED = (
     "reference.positions", "reference.velocities", "reference.accelerations",
@@ -96,8 +97,8 @@ class EffortDrives:
 
 def output_limits(params: ArticulationParams, limits: JointLimits) -> tuple[Array, Array]:
     """Return factors of reference velocities, and limits of the output, shape (n,) each."""
-    factor, clamp = output_of(params)
-    by_velocity = command_interfaces_of(params)[0] == "velocity"
+    factor, clamp = params.output()
+    by_velocity = params.interfaces[0] == "velocity"
     return factor, np.minimum(limits.velocity if by_velocity else limits.effort, clamp)
 
 
@@ -118,11 +119,11 @@ def outputs_of(
         effort_bounds: current effort limits [N m or N], shape (n,); read at each message.
     """
     params: ArticulationParams = node.params
-    limits, drives, load = limits_of(params, robot), None, None
-    interface = command_interfaces_of(params)[0]
+    limits, drives, load = params.limits(robot), None, None
+    interface = params.interfaces[0]
     if interface != "position":
         factor, most = output_limits(params, limits)
-        law = DriveLaw(params.joints, gains_of(params), most, modes_of(params))
+        law = DriveLaw(params.joints, params.gains(), most, params.modes())
         drives = EffortDrives(law, most, factor, interface == "velocity")
         if drives.velocities:
             dynamics = None
@@ -204,7 +205,7 @@ class JointOutputs:
         """
         self._written = None
         if self.drives is not None:
-            gains = gains_of(params)
+            gains = params.gains()
             self.drives.law.set_gains(gains.kp, gains.kd, gains.ki)
             self.drives.factor, self.drives.limits = output_limits(params, limits)
             for joint, mode in modes.items():
@@ -325,7 +326,7 @@ class JointOutputs:
         )
 
     def report(
-        self, state: JointStateReader, scaling: float, run: TrajectoryRun | None, now_ns: int
+        self, state: JointStateReader, scaling: float, run: TrajectoryFollower | None, now_ns: int
     ) -> None:
         """Publish ``~/controller_state``: reference, feedback, error and output; for subscribers.
 
@@ -340,7 +341,7 @@ class JointOutputs:
             return
         arrays, writer = self._report.arrays, self._writer
         if run is not None or self._timed:
-            now = (0.0, 0.0) if run is None else (run.follower.time, run.follower.elapsed)
+            now = (0.0, 0.0) if run is None else (run.time, run.elapsed)
             for path, time in zip(("reference", "feedback"), now, strict=True):
                 self._report.set_duration(f"{path}.time_from_start", time)
             self._timed = run is not None
@@ -364,6 +365,91 @@ class JointOutputs:
         self._writer.position[:] = positions
         self._writer.velocity[:] = velocities
         self._writer.effort[:] = efforts
+
+
+class ControllerStatus:
+    """Publishes ``~/status`` on changes and fills in diagnostics."""
+
+    def __init__(
+        self,
+        host: ArticulationControllerNode,
+        state: JointStateReader,
+        streams: StreamInputs,
+        monitor: StateMonitor,
+    ) -> None:
+        """Create the publisher.
+
+        Args:
+            host: the controller.
+            state: measured state of the joints.
+            streams: command streams.
+            monitor: of states and publishers.
+        """
+        self._host, self._state, self._streams = host, state, streams
+        self._monitor = monitor
+        self._out = host.advertise(DiagnosticStatus, "~/status", qos.STATUS)
+        self._published: Any = None
+        self._implausible = 0
+
+    def update(self) -> None:
+        """Publish if something changed; in the loop."""
+        runner, refused = self._host.runner, self._streams.refused
+        fault = self._host.stop_reason or runner.fault
+        now = (fault, runner.fault, runner.holders, tuple(refused.items()))
+        if now == self._published:
+            return
+        self._published = now
+        joints = zip(runner.controller.joint_names, runner.holders, strict=True)
+        values = [KeyValue(key=joint, value=holder) for joint, holder in joints]
+        values += [KeyValue(key=PREEMPTED + sender, value=by) for sender, by in refused.items()]
+        if runner.fault:
+            values.append(KeyValue(key=CONTACT, value=runner.fault))
+        self._out.publish(
+            DiagnosticStatus(
+                level=DiagnosticStatus.WARN if fault else DiagnosticStatus.OK,
+                name=self._host.get_fully_qualified_name().lstrip("/"),
+                message=fault,
+                hardware_id="joint_trajectory_controller",
+                values=values,
+            )
+        )
+
+    def diagnose(self, report: Report) -> None:
+        """Add the state of robot, controller and streams to a diagnostic report."""
+        state, streams, runner = self._state, self._streams, self._host.runner
+        fault = state.fault(self._host.params.state_timeout)
+        if fault and state.received:
+            report.note("ERROR", f"{fault}; commands are refused")
+        elif fault:
+            report.note("WARN", fault)
+        elif runner.fault:
+            report.note("WARN", runner.fault)
+        elif runner.runs:
+            report.note("OK", f"following {', '.join(run.label for run in runner.runs)}")
+        elif runner.compliance.law is not None:
+            report.note("OK", f"impedance control of {runner.compliance.law.tool}")
+        elif refusal := self._unstarted():
+            report.note("WARN", refusal)
+        else:
+            report.note("OK", "moving" if runner.controller.moving else "holding")
+        if self._monitor.fault:
+            report.note("ERROR", f"{self._monitor.fault}; joints stopped, commands are refused")
+        if state.rejected > self._implausible:
+            self._implausible = state.rejected
+            report.note("ERROR", f"joint_states are not plausible: {state.problem}")
+        if conflict := streams.conflict(self._host.now()):
+            report.note("WARN", conflict)
+        for sender, reason in list(streams.refused.items()):
+            report.note("WARN", f"messages of {sender} are dropped: {reason}")
+        report.value("age of joint_states [s]", state.age())
+        report.value("implausible states", state.rejected)
+        report.value("commands taken", streams.count)
+        report.value("speed scaling", streams.scaling)
+
+    def _unstarted(self) -> str | None:
+        """Return why commands are still refused although the state is received again."""
+        reported = self._monitor.fault or self._host.stop_reason
+        return None if reported else self._host.refusal()
 
 
 class RestCycles:

@@ -29,7 +29,7 @@ from std_srvs.srv import SetBool
 from motion_nodes.api.joint_group import JointGroup
 from motion_nodes.core.control.gripper import GraspState
 from motion_nodes.extras.tasks.task_codes import SkillFailed, TaskCode
-from motion_nodes.nodes.articulation.grasp_watch import STATUS
+from motion_nodes.nodes.articulation.gripper_actions import STATUS
 from motion_nodes.nodes.clients.commands import arm_to_joints
 from motion_nodes.nodes.task.remote_work import RemoteAction, RemoteService, Work, require_success
 from motion_nodes.nodes.task.task_params import TaskServerParams

@@ -16,7 +16,7 @@ import numpy as np
 from trajectory_msgs.msg import JointTrajectory as JointTrajectoryMessage
 from trajectory_msgs.msg import JointTrajectoryPoint
 
-from motion_nodes.core.control.trajectory_follower import ToleranceRequest
+from motion_nodes.core.control.active_trajectories import ToleranceRequest
 from motion_nodes.core.robot.bounds import (
     ACCELERATION,
     DURATION,

@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Detection of contacts and blocked joints, and the external wrench, by the parameters.
+"""What stops the joints: contacts and blocked joints, frozen states, rival publishers.
 
-Inverse dynamics of a controller with its payload, and the estimate of the payload.
+The external wrench is the difference of measured efforts and those of the inverse dynamics, which
+include a payload, whose estimate is a service. States that do not change in a motion, and other
+publishers of ``joint_command`` that command joints of the controller, stop the joints, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Container, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from rclpy.parameter import Parameter
+from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
 from motion_nodes.core.control.contact_wrench import (
@@ -21,6 +26,7 @@ from motion_nodes.core.control.contact_wrench import (
     WrenchLimits,
 )
 from motion_nodes.core.control.joint_arbiter import JointArbiter
+from motion_nodes.core.control.joint_command import JointReference
 from motion_nodes.core.control.joint_guard import (
     Blocked,
     GuardSettings,
@@ -28,23 +34,27 @@ from motion_nodes.core.control.joint_guard import (
     gripper_joints,
     revolute,
 )
+from motion_nodes.core.control.state_plausibility import FrozenStates
+from motion_nodes.core.robot.bounds import JOINT_STATE
 from motion_nodes.core.robot.inverse_dynamics import InverseDynamics, PayloadDynamics, payload_of
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.errors import InvalidCommand, MotionError
-from motion_nodes.nodes.articulation.articulation_config import (
-    effort_margins_of,
-    gains_of,
-    guard_tolerances,
-)
 from motion_nodes.nodes.articulation.articulation_params import ArticulationParams
-from motion_nodes.ros.joint_topics import JointStateReader
+from motion_nodes.ros import qos
+from motion_nodes.ros.joint_topics import JointSample, JointSampleReader, JointStateReader
+from motion_nodes.ros.messages.cdr import InvalidMessage
+from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.parameters import settings_from
 from motion_nodes.typing import Array
 
 if TYPE_CHECKING:
     from motion_nodes.nodes.articulation_controller import ArticulationControllerNode
 
+PERIOD = 0.25
+"""Interval at which publishers are counted [s]."""
+QUIET = 1.0
+"""Time without a rival's message after which commands are accepted again [s]."""
 STEADY = 1.0
 """Time at rest after which the external wrench is attributed to the payload [s]."""
 
@@ -237,11 +247,11 @@ class ContactGuard:
     def _settings(self, params: ArticulationParams) -> GuardSettings:
         stiffness = self._stiffness
         if params.command_interface == "effort":
-            stiffness = np.asarray(gains_of(params).kp)
+            stiffness = np.asarray(params.gains().kp)
         limits = self._runner.controller.limits
         return GuardSettings(
-            tolerance=guard_tolerances(params, self._robot, stiffness),
-            effort_margin=effort_margins_of(params),
+            tolerance=params.guard_tolerances(self._robot, stiffness),
+            effort_margin=params.effort_margins(),
             lag=params.tracking_lag,
             lower=limits.lower,
             upper=limits.upper,
@@ -265,3 +275,138 @@ class ContactGuard:
         frames = self._kinematics.frames(self._position)
         x, y, z = frames[self._kinematics.frame_names.index(frame), :3, 3]
         return f"({x:.3f}, {y:.3f}, {z:.3f})"
+
+
+class CommandRivals:
+    """Reads ``joint_command`` while another node publishes on it.
+
+    Own messages are identified by their stamps. A message without a finite value within the bounds
+    of joint states moves no joint and is ignored.
+    """
+
+    def __init__(self, node: MotionNode[Any], joints: Sequence[str]) -> None:
+        """Subscribe ``node``, which publishes commands of ``joints``."""
+        self._node = node
+        self._joints = frozenset(joints)
+        self._commands = node.poll_bytes(JointState, "joint_command", qos.STATES)
+        self._reader = JointSampleReader()
+        self._due = 0.0
+        self.alone = True
+        """Whether no other node publishes commands; its messages are not read then."""
+        self._at = -np.inf
+        self._text = ""
+
+    def check(self, sent: Container[int]) -> str:
+        """Return which joint another publisher commands, or nothing; called in the loop.
+
+        Args:
+            sent: stamps of the node's newest messages [ns].
+        """
+        now = time.monotonic()
+        if now >= self._due:
+            self._due = now + PERIOD
+            self.alone = self._commands.publishers < 2
+        if not self.alone:
+            for message in self._commands.all():
+                joint = self._commanded(message, sent)
+                if joint:
+                    self._text = self._text or self._describe(joint)
+                    self._at = now
+        if now - self._at > QUIET:
+            self._text = ""
+        return self._text
+
+    def _commanded(self, message: bytes, sent: Container[int]) -> str:
+        """Return a joint that a message of another publisher commands, or nothing."""
+        try:
+            sample = self._reader.read(message)
+            names = () if sample.stamp_ns in sent else sample.joint_names()
+        except InvalidMessage:
+            return ""
+        moves = _moves(sample, len(names)) if not self._joints.isdisjoint(names) else ()
+        return next((n for n, m in zip(names, moves, strict=False) if m and n in self._joints), "")
+
+    def _describe(self, joint: str) -> str:
+        topic, own = self._commands.topic, self._node.get_fully_qualified_name()
+        infos = self._node.get_publishers_info_by_topic(topic)
+        names = {f"{info.node_namespace.rstrip('/')}/{info.node_name}" for info in infos} - {own}
+        others = ", ".join(sorted(names)) or "a second node of the same name"
+        return f"another publisher on {topic} commands {joint}: {others}"
+
+
+def _moves(sample: JointSample, count: int) -> list[bool]:
+    """Return for each name of a message whether a drive can act on its values."""
+    moves = np.zeros(count, np.bool_)
+    for values in (sample.position, sample.velocity, sample.effort):
+        if len(values) == count:
+            moves |= np.abs(values) <= JOINT_STATE.max
+    return moves.tolist()
+
+
+class StateMonitor:
+    """Stops the joints while states are frozen or another publisher commands them."""
+
+    def __init__(
+        self, node: MotionNode[Any], robot: Robot, state: JointStateReader, runner: JointArbiter
+    ) -> None:
+        """Create the monitor.
+
+        Args:
+            node: the controller; its parameters are ArticulationParams.
+            robot: whose joints they are.
+            state: measured state of the joints.
+            runner: of the joints.
+        """
+        joints: Sequence[str] = node.params.joints
+        self._node, self._state, self._runner = node, state, runner
+        self._frozen = FrozenStates(node.params.tracking_lag, gripper_joints(robot, joints))
+        self._rivals = CommandRivals(node, joints)
+        self._everything: NDArray[np.intp] = np.arange(len(joints))
+        self.fault = ""
+        """Why the joints are stopped and commands refused; empty for no fault."""
+
+    @property
+    def frozen(self) -> bool:
+        """Whether the measured state may not be used."""
+        return len(self._frozen.joints) > 0
+
+    @property
+    def alone(self) -> bool:
+        """Whether no other node publishes commands."""
+        return self._rivals.alone
+
+    def update(self, sent: Container[int], *, fresh: bool, started: bool) -> bool:
+        """Check states and publishers; return whether the joints were stopped.
+
+        Args:
+            sent: stamps of the newest own commands [ns].
+            fresh: whether a state was received.
+            started: whether the controller commands the joints.
+        """
+        state, before = self._state, self.fault
+        if fresh:
+            self._frozen.measure(state.position, state.velocity, state.effort, state.updated)
+        self.fault = self._rivals.check(sent)
+        if self.frozen:
+            names = ", ".join(state.joint_names[i] for i in self._frozen.joints)
+            late = state.late(self._node.now_ns(), self._node.params.tracking_lag)
+            self.fault = f"joint_states are frozen: {names} did not change in a motion"
+            self.fault += f"; {late}" if late else ""
+        if not started or bool(before) == bool(self.fault):
+            return False
+        if not self.fault:
+            self._runner.resync.request(self._everything)
+            return False
+        self._node.get_logger().error(f"{self.fault}; joints stopped, commands are refused")
+        self._runner.stop_all(self.fault)
+        # References must not follow a state that is not known.
+        self._runner.resync.drop(self._everything)
+        return True
+
+    def command(self, reference: JointReference, period: float) -> None:
+        """Account for a reference that was sent, one period [s] after the last one."""
+        self._frozen.command(reference.positions, reference.velocities, period)
+
+    def reset(self) -> None:
+        """Reset."""
+        self._frozen.reset()
