@@ -6,8 +6,7 @@ import numpy as np
 from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.tree import Box
-from motion_nodes.core.scene.checker import CollisionChecker
-from motion_nodes.core.scene.link_margins import scene_for
+from motion_nodes.core.scene.checker import CollisionChecker, scene_for
 from motion_nodes.core.scene.scene import Scene, world_object
 from motion_nodes.typing import Array
 

@@ -14,8 +14,7 @@ from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.loader import available_robots, load_robot
 from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.robot.tree import Box, Cylinder, Sphere
-from motion_nodes.core.scene.checker import CollisionChecker
-from motion_nodes.core.scene.link_margins import carriers, scene_for
+from motion_nodes.core.scene.checker import CollisionChecker, carriers, scene_for
 from motion_nodes.core.scene.robot_spheres import link_bodies
 from motion_nodes.core.scene.scene import (
     AllowedCollisions,

@@ -16,9 +16,8 @@ from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.tree import Box, Sphere
 from motion_nodes.core.scene.checker import CollisionChecker
-from motion_nodes.core.scene.link_margins import checked_margin, scaled, with_margins
-from motion_nodes.core.scene.robot_spheres import link_bodies, link_parts
-from motion_nodes.core.scene.scene import AttachedBody, Part, Scene, world_object
+from motion_nodes.core.scene.robot_spheres import link_bodies, link_parts, scaled, with_margins
+from motion_nodes.core.scene.scene import AttachedBody, Part, Scene, checked_margin, world_object
 from motion_nodes.core.scene.scenery import (
     FLOOR,
     SCENERY,

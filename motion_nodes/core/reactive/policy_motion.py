@@ -29,10 +29,9 @@ import numpy as np
 
 from motion_nodes.core.reactive.policy import RmpflowPolicy
 from motion_nodes.core.reactive.policy_state import RobotMotion
-from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.checker import CollisionChecker, scene_for
 from motion_nodes.core.scene.convex_pieces import pieces_of
 from motion_nodes.core.scene.exact_checks import ExactChecks
-from motion_nodes.core.scene.link_margins import scene_for
 from motion_nodes.core.scene.mesh_preparation import MeshPreparation, all_parts, large_meshes
 from motion_nodes.core.scene.robot_spheres import cover
 from motion_nodes.core.scene.scene import Part, Scene, difference

@@ -3,13 +3,18 @@
 
 Collision checkers of a robot's groups, kept between requests; resolution of collision
 checks along an edge.
+
+Checks are restricted to pairs that a group of joints moves relative to each other: the arm of a
+mobile robot cannot change contacts between base and floor, or between fingers.
 """
 
 from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,15 +36,15 @@ from motion_nodes.core.scene.contacts import (
     limit_contacts,
     required_distance,
 )
-from motion_nodes.core.scene.link_margins import scene_for, with_margins
 from motion_nodes.core.scene.numpy_checks import GenericChecks, PairDistances, SpherePairs
 from motion_nodes.core.scene.robot_spheres import (
     CollisionBody,
     carried_body,
     checked_pairs,
     link_bodies,
+    with_margins,
 )
-from motion_nodes.core.scene.scene import Scene, checked_pose
+from motion_nodes.core.scene.scene import Pair, Scene, checked_pose, pair_of
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.typing import Array
 
@@ -244,7 +249,10 @@ class CollisionChecker:
         for item in scene.attached.values():
             self.robot.tree.link(item.link)
             carried.append(own.get(item) or carried_body(item))
-        bodies = (*with_margins(self.robot, self._links, scene.margins), *carried)
+        links = self._links
+        if scene.margins:
+            links = with_margins(self.robot, links, scene.margins)
+        bodies = (*links, *carried)
         self._bodies = self._bodies if bodies == self._bodies else bodies  # not packed again
         key = self._bodies, scene.allowed
         if self._paired[2:] != key:
@@ -522,6 +530,60 @@ class CollisionChecker:
         checks = self._checks()
         placed = checks.place(self._poses(q))
         return [*checks.self_distances(placed), *checks.world_distances(placed, within)]
+
+
+def carriers(robot: Robot, joints: Collection[str]) -> Mapping[str, str]:
+    """Return for each link the top link of its rigid group when only the given joints move.
+
+    Args:
+        robot: the robot.
+        joints: the moving joints, including their mimic joints.
+    """
+    tree = robot.tree
+    found: dict[str, str] = {}
+    for link in tree.frame_names:
+        joint = tree.parent_joint.get(link)
+        if joint is None:
+            found[link] = link
+            continue
+        leads = joint.mimic.joint if joint.mimic is not None else joint.name
+        found[link] = link if leads in joints else found[joint.parent]
+    return found
+
+
+def scene_for(robot: Robot, joints: Collection[str], scene: Scene) -> Scene:
+    """Return a scene without pairs that some joints cannot change.
+
+    A collision is allowed if the joints do not move the pair relative to each other; explicit
+    entries of the scene are kept. Cached: the same scene yields the same object.
+
+    Args:
+        robot: the robot of the scene.
+        joints: the moving joints.
+        scene: the complete scene.
+    """
+    with _RESTRICTING:
+        known = _RESTRICTED.setdefault(scene, {})
+    key = (robot, frozenset(joints))
+    if key not in known:
+        known[key] = _scene_for(robot, joints, scene)
+    return known[key]
+
+
+_RESTRICTED: weakref.WeakKeyDictionary[Scene, dict[Any, Scene]] = weakref.WeakKeyDictionary()
+_RESTRICTING = threading.Lock()
+
+
+def _scene_for(robot: Robot, joints: Collection[str], scene: Scene) -> Scene:
+    carrier = carriers(robot, joints)
+    bodies = {body.name: carrier[body.name] for body in link_bodies(robot)}
+    bodies |= {body.name: carrier[body.link] for body in scene.attached.values()}
+    still = [name for name, on in bodies.items() if on == robot.tree.root]
+    pairs: set[Pair] = {pair_of(name, item) for name in still for item in scene.objects}
+    names = list(bodies)
+    for i, a in enumerate(names):
+        pairs.update(pair_of(a, b) for b in names[i + 1 :] if bodies[a] == bodies[b])
+    return replace(scene, allowed=scene.allowed.with_pairs(pairs.difference(scene.allowed.pairs)))
 
 
 class CheckerCache:

@@ -53,8 +53,7 @@ from motion_nodes.core.scene.convex_pieces import (
     shrunk,
     sphere_pieces,
 )
-from motion_nodes.core.scene.link_margins import scaled
-from motion_nodes.core.scene.robot_spheres import CollisionBody, link_parts
+from motion_nodes.core.scene.robot_spheres import CollisionBody, link_parts, scaled
 from motion_nodes.core.scene.scene import Part, Scene, WorldObject
 from motion_nodes.core.scene.shapes import TriangleMesh
 from motion_nodes.core.scene.triangle_surfaces import spatial_order

@@ -7,6 +7,11 @@ URDF is covered by spheres, so that any URDF works.
 Sphere covers of moving solids: links without spheres in the robot's folder, attached bodies. The
 spheres together contain the solid, so a configuration without collisions of the spheres has none of
 the solid; ``excess`` is the max distance by which they exceed it.
+
+Padding and scale of links, as in planning scenes of MoveIt, apply to distances from the world only,
+not to distances between links and attached bodies. A link with a margin becomes two bodies: the
+link itself, checked against the robot only, and a scaled and padded copy, checked against the world
+only.
 """
 
 from __future__ import annotations
@@ -332,6 +337,94 @@ def _covered(
     ]
     excess = max(c.excess for c, _ in covers)
     return CollisionBody(name, link, frozen(np.concatenate(spheres)), excess, carried)
+
+
+_MARGINED: weakref.WeakKeyDictionary[
+    CollisionBody, dict[LinkMargin, tuple[CollisionBody, CollisionBody]]
+] = weakref.WeakKeyDictionary()
+
+
+def with_margins(
+    robot: Robot, bodies: tuple[CollisionBody, ...], margins: Mapping[str, LinkMargin]
+) -> tuple[CollisionBody, ...]:
+    """Return bodies, with two for each link that has a margin; the same objects for equal ones.
+
+    Args:
+        robot: the robot.
+        bodies: bodies of its links.
+        margins: margins by link; links without a body have no effect.
+    """
+    found: list[CollisionBody] = []
+    for body in bodies:
+        margin = margins.get(body.link)
+        found += (body,) if margin is None else _margined(robot, body, margin)
+    return tuple(found)
+
+
+def _margined(
+    robot: Robot, body: CollisionBody, margin: LinkMargin
+) -> tuple[CollisionBody, CollisionBody]:
+    known = _MARGINED.setdefault(body, {})
+    if margin not in known:
+        own = replace(body, in_world=False)
+        larger = replace(
+            body, spheres=_margined_spheres(robot, body, margin), among_own=False, margin=margin
+        )
+        known[margin] = (own, larger)
+    return known[margin]
+
+
+def _margined_spheres(robot: Robot, body: CollisionBody, margin: LinkMargin) -> Array:
+    """Return the spheres of a scaled and padded link, shape (s, 4)."""
+    spheres = np.array(body.spheres)
+    if margin.scale != 1.0:
+        parts = link_parts(robot, body.link)
+        if parts:
+            spheres = np.concatenate([_scaled_cover(part, margin.scale) for part in parts])
+        else:
+            centre = bounding_sphere(body.spheres)[:3]
+            spheres[:, :3] = centre + margin.scale * (spheres[:, :3] - centre)
+            spheres[:, 3] *= margin.scale
+    spheres[:, 3] += margin.padding
+    return frozen(spheres)
+
+
+def _scaled_cover(part: Part, scale: float) -> Array:
+    """Return the spheres of a shape, scaled about the centre of the shape."""
+    spheres, X = cover(part.solid).spheres, part.X_OS
+    middle = _middle(part.solid)
+    centres = middle + scale * (spheres[:, :3] - middle)
+    return np.column_stack((centres @ X[:3, :3].T + X[:3, 3], scale * spheres[:, 3]))
+
+
+def _middle(solid: Solid) -> Array:
+    """Return the point about which a shape is scaled, in its own frame [m], shape (3,)."""
+    return solid.vertices.mean(axis=0) if isinstance(solid, TriangleMesh) else np.zeros(3)
+
+
+def scaled(part: Part, scale: float) -> Part:
+    """Return a shape scaled about its centre; a mesh about the mean of its vertices."""
+    if scale == 1.0:
+        return part
+    solid, X_OS = part.solid, part.X_OS
+    if isinstance(solid, TriangleMesh):
+        middle = _middle(solid)
+        vertices = frozen(middle + scale * (solid.vertices - middle))
+        return Part(replace(solid, vertices=vertices), X_OS)
+    return Part(_scaled_primitive(solid, scale), X_OS)
+
+
+def _scaled_primitive(solid: Solid, scale: float) -> Solid:
+    if isinstance(solid, Sphere):
+        return Sphere(scale * solid.radius)
+    if isinstance(solid, Box):
+        x, y, z = solid.size
+        return Box((scale * x, scale * y, scale * z))
+    if isinstance(solid, Cylinder | Capsule):
+        return replace(solid, radius=scale * solid.radius, length=scale * solid.length)
+    if isinstance(solid, Cone):
+        return Cone(scale * solid.radius, scale * solid.height)
+    raise InvalidCommand(f"a link with a {type(solid).__name__} cannot be scaled")
 
 
 def bounding_sphere(spheres: Array) -> Array:

@@ -12,6 +12,7 @@ object attached to a link are MoveIt's ``touch_links``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -25,6 +26,9 @@ from motion_nodes.core.robot.tree import KinematicTree, frozen
 from motion_nodes.core.scene.shapes import HalfSpace, Solid, check_solid
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.typing import Array
+
+MAX_PADDING, MIN_SCALE, MAX_SCALE = 10.0, 0.01, 100.0
+"""[m], [1], [1]"""
 
 
 def touch_links(robot: Robot, link: str) -> frozenset[str]:
@@ -205,12 +209,34 @@ class AttachedBody:
 
 @dataclass(frozen=True)
 class LinkMargin:
-    """Padding and scale of a link in checks against the world; see ``link_margins.py``."""
+    """Padding and scale of a link in checks against the world; see :func:`checked_margin`."""
 
     padding: float = 0.0
     """Distance by which the surface moves outwards [m]."""
     scale: float = 1.0
     """Factor of the sizes of each shape about its centre."""
+
+
+def checked_margin(link: str, padding: float = 0.0, scale: float = 1.0) -> LinkMargin:
+    """Return a validated margin.
+
+    Args:
+        link: name of the link, for errors.
+        padding: distance by which the surface moves outwards [m], not negative.
+        scale: factor of the sizes of each shape about its centre.
+
+    Raises:
+        InvalidCommand: padding or scale out of range.
+    """
+    if not (math.isfinite(padding) and 0.0 <= padding <= MAX_PADDING):
+        raise InvalidCommand(
+            f"link_padding of '{link}' is {padding} m; allowed is from 0 to {MAX_PADDING:g} m"
+        )
+    if not MIN_SCALE <= scale <= MAX_SCALE:
+        raise InvalidCommand(
+            f"link_scale of '{link}' is {scale:g}; allowed is from {MIN_SCALE:g} to {MAX_SCALE:g}"
+        )
+    return LinkMargin(float(padding), float(scale))
 
 
 @dataclass(frozen=True, eq=False)

@@ -44,6 +44,7 @@ from motion_nodes.core.scene.scene import (
     Scene,
     WorldObject,
     attached_body,
+    checked_margin,
     checked_pose,
     detached_object,
     world_object,
@@ -330,8 +331,6 @@ class World:
         Raises:
             InvalidCommand: padding or scale out of range.
         """
-        from motion_nodes.core.scene.link_margins import checked_margin
-
         margin = checked_margin(link, padding, scale)
         with self._lock:
             others = {name: m for name, m in self._scene.margins.items() if name != link}

@@ -17,10 +17,9 @@ from motion_nodes.core.ik.problem import Validity
 from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.core.robot.poses import rotation_vector
 from motion_nodes.core.robot.robot import Robot
-from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.checker import CollisionChecker, scene_for
 from motion_nodes.core.scene.contacts import Contact
 from motion_nodes.core.scene.exact_warm_up import after_compilation
-from motion_nodes.core.scene.link_margins import scene_for
 from motion_nodes.core.scene.scene import Scene
 from motion_nodes.ros.messages.constraints import (
     GoalContext,

@@ -32,8 +32,7 @@ from trajectory_msgs.msg import JointTrajectory
 from motion_nodes.core.planning.path_verification import PathWatch, sweep_path
 from motion_nodes.core.planning.pipeline import PlanOptions
 from motion_nodes.core.robot.robot import Group
-from motion_nodes.core.scene.checker import CollisionChecker
-from motion_nodes.core.scene.link_margins import scene_for
+from motion_nodes.core.scene.checker import CollisionChecker, scene_for
 from motion_nodes.core.scene.scene import Scene
 from motion_nodes.core.trajectory.joint_trajectory import Infeasible, Trajectory
 from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory as CoreTrajectory

@@ -35,7 +35,6 @@ from moveit_msgs.msg import (
 )
 
 from motion_nodes.core.robot.robot import Robot
-from motion_nodes.core.scene.link_margins import checked_margin
 from motion_nodes.core.scene.robot_spheres import checked_pairs, link_bodies
 from motion_nodes.core.scene.scene import (
     AllowedCollisions,
@@ -43,6 +42,7 @@ from motion_nodes.core.scene.scene import (
     Pair,
     Scene,
     SceneDiff,
+    checked_margin,
     pair_of,
 )
 from motion_nodes.core.scene.scenery import Scenery
