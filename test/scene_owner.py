@@ -9,11 +9,10 @@ from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.nodes.planner.planning_scene import PlanningSceneOwner
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.servers import ServiceThreads
-from motion_nodes.ros.current_state_monitor import CurrentStateMonitor
+from motion_nodes.ros.current_state import CurrentStateMonitor, RobotFrames
 from motion_nodes.ros.joint_topics import JointStateReader
 from motion_nodes.ros.node import RobotNode, RobotParams
 from motion_nodes.ros.parameters import param
-from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.run import run_node
 from motion_nodes.ros.transforms import TransformTree
 

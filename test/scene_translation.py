@@ -8,7 +8,7 @@ from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.errors import MotionError, UnknownFrame
-from motion_nodes.ros.robot_frames import RobotFrames
+from motion_nodes.ros.current_state import RobotFrames
 from motion_nodes.ros.scene.scene_messages import SceneMessages
 from motion_nodes.ros.scene.scene_update import SceneFrames
 

@@ -28,7 +28,7 @@ from motion_nodes.ros.joint_topics import stamp_ns
 from motion_nodes.ros.parameters import core_param, param
 from motion_nodes.ros.ros_time import command_time
 from motion_nodes.ros.run import run_node
-from motion_nodes.ros.wheeled.base_reports import StateWriter, SteeringState, TricycleTopics
+from motion_nodes.ros.wheeled.base_topics import StateWriter, SteeringState, TricycleTopics
 from motion_nodes.ros.wheeled.wheeled_base_node import WheeledBaseNode
 from motion_nodes.ros.wheeled.wheeled_base_params import (
     TRICYCLE,

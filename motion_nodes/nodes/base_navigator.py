@@ -59,7 +59,7 @@ from motion_nodes.ros.names import base_controller
 from motion_nodes.ros.node import RobotNode
 from motion_nodes.ros.run import run_node
 from motion_nodes.ros.transforms import TransformTree
-from motion_nodes.ros.wheeled.base_commands import RESTART_PAUSE
+from motion_nodes.ros.wheeled.base_topics import RESTART_PAUSE
 from motion_nodes.ros.wheeled.wheeled_base_node import BASE_REST_SPEED
 
 IDLE_RATE = 5.0

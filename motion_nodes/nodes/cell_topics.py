@@ -45,6 +45,7 @@ from motion_nodes.extras.sim.sensors import (
     snapshot,
 )
 from motion_nodes.ros import qos
+from motion_nodes.ros.current_state import RobotFrames
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import set_stamp
 from motion_nodes.ros.messages.camera_messages import (
@@ -57,7 +58,6 @@ from motion_nodes.ros.messages.moveit_messages import pose_message
 from motion_nodes.ros.names import under
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.parameters import settings_from
-from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.scene.scene_follower import SceneFollower
 from motion_nodes.ros.transforms import TransformSender, frame_id
 from motion_nodes.typing import Array

@@ -29,7 +29,7 @@ from motion_nodes.errors import InvalidConfig
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.parameters import core_param, core_params, param
 from motion_nodes.ros.run import run_node
-from motion_nodes.ros.wheeled.base_reports import MecanumState, StateWriter
+from motion_nodes.ros.wheeled.base_topics import MecanumState, StateWriter
 from motion_nodes.ros.wheeled.wheeled_base_node import WheeledBaseNode
 from motion_nodes.ros.wheeled.wheeled_base_params import (
     WheeledBaseParams,

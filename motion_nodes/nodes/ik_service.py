@@ -31,7 +31,7 @@ from motion_nodes.nodes.kinematics.kinematics_requests import (
 from motion_nodes.nodes.kinematics.solution_checks import StateChecks, all_of
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.servers import ServiceThreads
-from motion_nodes.ros.current_state_monitor import CurrentStateMonitor
+from motion_nodes.ros.current_state import CurrentStateMonitor, RobotFrames
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import JointStateReader, set_stamp, stamp_ns
 from motion_nodes.ros.messages.moveit_messages import (
@@ -43,7 +43,6 @@ from motion_nodes.ros.messages.moveit_messages import (
 from motion_nodes.ros.names import JOINT_CONTROLLER
 from motion_nodes.ros.node import FramedParams, RobotNode
 from motion_nodes.ros.parameters import param
-from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.ros_time import command_time
 from motion_nodes.ros.run import run_node
 from motion_nodes.ros.scene.scene_follower import SceneFollower

@@ -43,11 +43,11 @@ from motion_nodes.nodes.policy.policy_reports import PolicyReports, PolicySnapsh
 from motion_nodes.ros.clients.client_node import action_client
 from motion_nodes.ros.clients.motion_clients import pose_constraints
 from motion_nodes.ros.concurrency.loops import ExecutorQueue, RateLoop
-from motion_nodes.ros.current_state_monitor import BLOCKED
+from motion_nodes.ros.current_state import RobotFrames
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import JointStateWriter
+from motion_nodes.ros.names import BLOCKED
 from motion_nodes.ros.node import MotionNode, RobotNode
-from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.run import run_node
 from motion_nodes.ros.scene.scene_follower import SceneFollower
 from motion_nodes.typing import Array

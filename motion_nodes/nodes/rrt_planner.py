@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Planner (``move_group``): MoveIt's planning services and actions, and the planning scene.
 
-Services run in request threads, each action goal in its own thread. The loop
-updates and publishes the planning scene.
+Services run in request threads, each action goal in its own thread. The loop updates and publishes
+the planning scene, and shows plans and collision spheres in RViz, Foxglove and similar tools.
 """
 
 from __future__ import annotations
@@ -11,13 +11,20 @@ import gc
 import threading
 import time
 import traceback
+from collections import deque
+from typing import Any
 
+import numpy as np
+from moveit_msgs.msg import DisplayTrajectory, RobotState, RobotTrajectory
 from sensor_msgs.msg import JointState
+from visualization_msgs.msg import MarkerArray
 
 from motion_nodes.core.planning.warm_up import compile_apart, is_prepared
+from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.loader import ROBOT_FILE
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.scene import Scene
 from motion_nodes.nodes.planner.move_action import MoveActions
-from motion_nodes.nodes.planner.planned_motion import PlanDisplay
 from motion_nodes.nodes.planner.planner_params import RrtPlannerParams, scenery_for
 from motion_nodes.nodes.planner.planner_services import PlannerQueries, PlanServices, RecoverService
 from motion_nodes.nodes.planner.planning_requests import PlanningRequests
@@ -27,17 +34,135 @@ from motion_nodes.ros.clients.motion_clients import TrajectoryClient
 from motion_nodes.ros.clients.trajectory_execution import StopCause, TrajectoryExecution
 from motion_nodes.ros.concurrency.loops import ExecutorQueue
 from motion_nodes.ros.concurrency.servers import ServiceThreads
-from motion_nodes.ros.current_state_monitor import CurrentStateMonitor
+from motion_nodes.ros.current_state import CurrentStateMonitor, RobotFrames
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import JointStateReader
+from motion_nodes.ros.messages.markers import Markers
+from motion_nodes.ros.messages.plan_messages import PlannedMotion, display_message
 from motion_nodes.ros.names import PLANNER
 from motion_nodes.ros.node import RobotNode
-from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.run import run_node
 from motion_nodes.ros.startup_memory import release_memory
+from motion_nodes.typing import Array
 
 IDLE_RATE = 10.0
 """Rate of the loop while robot and planning scene rest [Hz]."""
+
+MAX_NODES = 3000
+"""Max number of nodes of a search tree in a message."""
+SPHERE_PERIOD = 0.2
+"""Publish period of the collision spheres [s]."""
+
+
+class PlanDisplay:
+    """Publishes ``display_planned_path`` and ``~/markers`` of each plan, and the spheres.
+
+    ``~/collision_spheres`` are published while subscribed.
+    """
+
+    def __init__(
+        self,
+        node: RobotNode[Any],
+        kinematics: Kinematics,
+        state: CurrentStateMonitor,
+        frame: str,
+    ) -> None:
+        """Create the publishers.
+
+        Args:
+            node: of the robot.
+            kinematics: of all joints, relative to the base frame.
+            state: current state of the robot.
+            frame: name of the base frame on /tf.
+        """
+        self._node = node
+        self._kinematics = kinematics
+        self._state = state
+        self._frame = frame
+        self._checker = CollisionChecker(node.robot, node.robot.joint_names)
+        self._to_show: deque[tuple[RobotState, RobotTrajectory, PlannedMotion | None]] = deque()
+        self._display = node.advertise(DisplayTrajectory, "display_planned_path", qos.LATCHED)
+        self._plans = node.advertise(MarkerArray, "~/markers", qos.LATCHED)
+        self._spheres = node.advertise(MarkerArray, "~/collision_spheres")
+        self._due = 0.0
+
+    def show(self, planned: PlannedMotion) -> None:
+        """Publish a plan in the loop: clients do not wait for it."""
+        self._to_show.append((planned.start, planned.trajectory, planned))
+
+    def show_path(self, start: RobotState, trajectory: RobotTrajectory) -> None:
+        """Publish a path without markers, in the loop."""
+        self._to_show.append((start, trajectory, None))
+
+    def tick(self, scene: Scene) -> None:
+        """Publish plans, and the collision spheres if due; in the loop.
+
+        Args:
+            scene: current planning scene.
+        """
+        self._publish_plans()
+        self._publish_spheres(scene)
+
+    def _publish_plans(self) -> None:
+        """Publish plans for display; the newest one waits for the first subscriber.
+
+        Publishing without subscribers would only delay requests.
+        """
+        watched = self._display.get_subscription_count() > 0 or self._marked
+        while len(self._to_show) > (0 if watched else 1):
+            start, trajectory, planned = self._to_show.popleft()
+            if not watched:
+                continue
+            self._display.publish(display_message(self._node.robot.tree.name, start, [trajectory]))
+            if planned is not None:
+                self._mark(planned)
+
+    @property
+    def _marked(self) -> bool:
+        """Whether the markers of plans have subscribers."""
+        return bool(self._plans.get_subscription_count())
+
+    def _mark(self, planned: PlannedMotion) -> None:
+        """Publish the tip's path of a plan and of its search tree."""
+        if planned.group.tip is None:
+            return
+        points = planned.trajectory.joint_trajectory.points
+        positions = self._tip_positions(planned, np.array([point.positions for point in points]))
+        markers = self._markers()
+        markers.line("path", positions)
+        markers.dots("ends", positions[[0, -1]])
+        if planned.tree is not None and self._marked:
+            # Parents precede their children, so any number of leading nodes is a tree.
+            nodes = planned.tree.nodes[:MAX_NODES]
+            parents = planned.tree.parents[: len(nodes)].tolist()
+            markers.tree("tree", self._tip_positions(planned, nodes), parents)
+        self._plans.publish(markers.message)
+
+    def _tip_positions(self, planned: PlannedMotion, path: Array) -> Array:
+        """Return positions of the tip [m], shape (m, 3), at the group's configurations (m, n)."""
+        assert planned.group.tip is not None
+        Q = np.tile(planned.q, (len(path), 1))
+        Q[:, planned.group.indices] = path
+        poses = self._kinematics.pose_batch(Q, planned.group.tip)
+        return np.ascontiguousarray(poses[:, :3, 3])
+
+    def _publish_spheres(self, scene: Scene) -> None:
+        """Publish the collision spheres of the robot and its attached objects, if due."""
+        now = time.monotonic()
+        if now < self._due or not self._spheres.get_subscription_count():
+            return
+        self._due = now + SPHERE_PERIOD
+        q, fault = self._state.newest()
+        if fault:
+            return
+        self._checker.set_scene(scene)
+        spheres = self._checker.sphere_positions(q)
+        markers = self._markers()
+        markers.spheres("spheres", spheres[:, :3], spheres[:, 3])
+        self._spheres.publish(markers.message)
+
+    def _markers(self) -> Markers:
+        return Markers(self._frame, self._node.get_clock().now().to_msg())
 
 
 class RrtPlannerNode(RobotNode[RrtPlannerParams]):

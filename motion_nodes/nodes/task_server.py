@@ -49,11 +49,11 @@ from motion_nodes.ros.concurrency.servers import (
     LoopActionServer,
     respond_from_loop,
 )
+from motion_nodes.ros.current_state import RobotFrames
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, pose_of, set_code
 from motion_nodes.ros.messages.trajectory_messages import fill_seconds
 from motion_nodes.ros.node import RobotNode
-from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.run import run_node
 from motion_nodes.ros.scene.scene_follower import SceneFollower
 

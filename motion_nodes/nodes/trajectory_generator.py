@@ -40,7 +40,7 @@ from motion_nodes.ros.clients.trajectory_execution import (
 )
 from motion_nodes.ros.concurrency.loops import ExecutorQueue
 from motion_nodes.ros.concurrency.servers import ServiceThreads
-from motion_nodes.ros.current_state_monitor import CurrentStateMonitor
+from motion_nodes.ros.current_state import CurrentStateMonitor, RobotFrames
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import JointStateReader, set_stamp
 from motion_nodes.ros.messages.moveit_messages import (
@@ -52,7 +52,6 @@ from motion_nodes.ros.messages.moveit_messages import (
 from motion_nodes.ros.messages.plan_messages import state_message, trajectory_message
 from motion_nodes.ros.messages.trajectory_messages import size_fault
 from motion_nodes.ros.node import RobotNode
-from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.run import run_node
 from motion_nodes.ros.scene.scene_follower import SceneFollower
 

@@ -94,6 +94,15 @@ STOP_TOPIC = "/stop"
 STOP_STATE_TOPIC = "/stop_state"
 """Each node's copy of the stop."""
 
+PREEMPTED = "preempted "
+"""Prefix of keys in ~/status of a joint controller, followed by the preempted sender; the value is
+the new command."""
+CONTACT = "stopped by contact"
+"""Key in ~/status of a joint controller while a contact has stopped the joints; the value is its
+description."""
+BLOCKED = "blocked"
+"""Contained in that value if a contact stopped the joints."""
+
 
 def under(namespace: str, name: str) -> str:
     """Return a relative name under a namespace, which may be empty."""

@@ -25,12 +25,12 @@ from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.scene.depth_camera import DepthProjection
 from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.ros import qos
+from motion_nodes.ros.current_state import RobotFrames
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import JointStateReader, stamp_ns
 from motion_nodes.ros.messages.camera_messages import color_of, depth_of, pinhole_of, points_of
 from motion_nodes.ros.node import FramedParams, MotionNode, RobotNode
 from motion_nodes.ros.parameters import param
-from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.scene.scene_follower import SceneFollower
 from motion_nodes.ros.transforms import TransformTree, frame_id, frame_prefix
 from motion_nodes.typing import Array

@@ -17,7 +17,7 @@ from moveit_msgs.srv import ApplyPlanningScene, GetPlanningScene
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.scene.scene import Scene
 from motion_nodes.errors import UnknownFrame
-from motion_nodes.ros.robot_frames import RobotFrames
+from motion_nodes.ros.current_state import RobotFrames
 from motion_nodes.ros.scene.scene_messages import SceneMessages
 from motion_nodes.ros.scene.scene_update import SceneFrames
 

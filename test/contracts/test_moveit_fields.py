@@ -17,10 +17,10 @@ from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.scene.scene import Scene
 from motion_nodes.errors import UnknownFrame
+from motion_nodes.ros.current_state import RobotFrames
 from motion_nodes.ros.messages.constraints import GoalContext
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
 from motion_nodes.ros.messages.plan_messages import not_used, options_not_used, reference_path
-from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.scene.scene_messages import SceneMessages
 from motion_nodes.ros.scene.scene_update import SceneFrames
 

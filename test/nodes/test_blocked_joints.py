@@ -36,7 +36,7 @@ from scripted_robot import ScriptedRobot
 from sensor_msgs.msg import JointState
 
 from motion_nodes.nodes.articulation.gripper_actions import COMMAND_NAMES, PARALLEL_NAME
-from motion_nodes.ros.current_state_monitor import CONTACT
+from motion_nodes.ros.names import CONTACT
 
 pytestmark = pytest.mark.timeout(900)
 J1 = ARM[0]

@@ -132,7 +132,7 @@ def sources_of(cls: type) -> set[Path]:
         "motion_nodes.ros.wheeled.",
         "motion_nodes.ros.clients.",
         "motion_nodes.ros.robot_cameras",
-        "motion_nodes.ros.robot_frames",
+        "motion_nodes.ros.current_state",
     )
     parts = {part for file in own for part in imported_by(file, rooms)}
     beside = {

@@ -24,11 +24,10 @@ from motion_nodes.nodes.navigation.navigation_requests import (
     NavigationRejected,
 )
 from motion_nodes.nodes.planner.move_action import MotionChange
-from motion_nodes.nodes.planner.planned_motion import PlanJob, PlannedMotion
 from motion_nodes.nodes.task import remote_work
 from motion_nodes.nodes.task.remote_work import RemoteAction
 from motion_nodes.nodes.viewer.viewer_goals import WatchedNavigation
-from motion_nodes.ros.messages.plan_messages import trajectory_message
+from motion_nodes.ros.messages.plan_messages import PlanJob, PlannedMotion, trajectory_message
 
 
 class Goal:

@@ -29,8 +29,8 @@ from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import from_xyz_quat
 from motion_nodes.core.scene.voxels import OCTOMAP, voxels
+from motion_nodes.ros.current_state import RobotFrames
 from motion_nodes.ros.diagnostics import Warnings
-from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.scene.scene_follower import SceneFollower
 from motion_nodes.ros.scene.scene_update import octomap_message
 

@@ -32,8 +32,8 @@ from motion_nodes.nodes.task.observed_objects import ObservedObjects
 from motion_nodes.nodes.task.reachability import raised
 from motion_nodes.nodes.task.skill_parts import SkillParts
 from motion_nodes.nodes.task.skill_robot import RobotSkills, TaskRobot
-from motion_nodes.ros.current_state_monitor import CONTACT
 from motion_nodes.ros.messages.moveit_messages import pose_message
+from motion_nodes.ros.names import CONTACT
 from motion_nodes.ros.scene.collision_objects import change_attached, change_object
 from motion_nodes.ros.scene.scene_update import SceneDraft
 

@@ -27,8 +27,7 @@ from motion_nodes.nodes.ackermann_base import AckermannParams
 from motion_nodes.nodes.differential_base import DifferentialParams
 from motion_nodes.nodes.holonomic_base import HolonomicParams
 from motion_nodes.ros.parameters import core_param, declared
-from motion_nodes.ros.wheeled.base_commands import TwistInputs
-from motion_nodes.ros.wheeled.base_reports import MecanumState, RegularMoments
+from motion_nodes.ros.wheeled.base_topics import MecanumState, RegularMoments, TwistInputs
 from motion_nodes.settings import KEY, Setting, check_settings, setting, setting_of
 
 

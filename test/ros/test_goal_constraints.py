@@ -27,9 +27,9 @@ from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.robot.tree import Box
 from motion_nodes.core.scene.scene import Scene, Subframe, attached_body, world_object
 from motion_nodes.errors import UnknownFrame
+from motion_nodes.ros.current_state import RobotFrames
 from motion_nodes.ros.messages.constraints import GoalContext
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
-from motion_nodes.ros.robot_frames import RobotFrames
 
 Codes = MoveItErrorCodes
 FRANKA = load_robot("franka")

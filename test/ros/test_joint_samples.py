@@ -16,7 +16,7 @@ from tf2_msgs.msg import TFMessage
 
 from motion_nodes.core.robot.poses import from_xyz_rpy, to_quat_xyzw
 from motion_nodes.errors import InvalidCommand, UnknownJoint
-from motion_nodes.ros.current_state_monitor import ControllerReferences
+from motion_nodes.ros.current_state import ControllerReferences
 from motion_nodes.ros.joint_topics import (
     JointSampleReader,
     JointStateBuffer,

@@ -18,7 +18,7 @@ from scene_translation import FRANKA, HAND, KINEMATICS, messages, robot  # noqa:
 from shape_msgs.msg import SolidPrimitive
 
 from motion_nodes.core.scene.scene import Scene
-from motion_nodes.ros.robot_frames import RobotFrames
+from motion_nodes.ros.current_state import RobotFrames
 from motion_nodes.ros.scene import scene_follower
 from motion_nodes.ros.scene.scene_follower import SceneFollower
 from motion_nodes.ros.scene.scene_messages import OBJECT_TIMEOUT, Arrivals, EarlyAttachments

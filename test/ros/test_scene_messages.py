@@ -39,8 +39,8 @@ from motion_nodes.core.scene.shapes import (
     TriangleMesh,
     bounding_radius,
 )
+from motion_nodes.ros.current_state import RobotFrames
 from motion_nodes.ros.messages.moveit_messages import pose_message
-from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.scene.scene_messages import SceneMessages
 from motion_nodes.ros.scene.scene_update import SceneFrames
 

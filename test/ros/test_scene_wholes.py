@@ -52,7 +52,7 @@ from motion_nodes.core.scene.shapes import (
 )
 from motion_nodes.core.scene.voxels import OCTOMAP, voxels
 from motion_nodes.core.scene.world import World
-from motion_nodes.ros.robot_frames import RobotFrames
+from motion_nodes.ros.current_state import RobotFrames
 from motion_nodes.ros.scene.scene_messages import SceneMessages, allowed_from
 from motion_nodes.ros.scene.scene_update import SceneFrames, octomap_message
 

@@ -37,11 +37,11 @@ from motion_nodes.nodes.articulation.articulation_params import ArticulationPara
 from motion_nodes.nodes.articulation.joint_supervision import StateMonitor
 from motion_nodes.nodes.articulation.stream_inputs import StreamInputs
 from motion_nodes.ros import qos
-from motion_nodes.ros.current_state_monitor import CONTACT, PREEMPTED
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.endpoint_node import subscribed
 from motion_nodes.ros.joint_topics import JointStateReader, JointStateWriter
 from motion_nodes.ros.messages.cdr import MessageTemplate
+from motion_nodes.ros.names import CONTACT, PREEMPTED
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.tolerances import UNCHANGED_POSITIONS
 from motion_nodes.typing import Array

@@ -33,9 +33,9 @@ from motion_nodes.core.control.state_plausibility import SenderWatch
 from motion_nodes.core.robot.configurations import NamedJoints
 from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError
 from motion_nodes.ros import qos
-from motion_nodes.ros.current_state_monitor import BLOCKED
 from motion_nodes.ros.joint_topics import JointSample, JointSampleReader
 from motion_nodes.ros.messages.cdr import InvalidMessage
+from motion_nodes.ros.names import BLOCKED
 from motion_nodes.ros.ros_time import command_time
 from motion_nodes.typing import Array
 

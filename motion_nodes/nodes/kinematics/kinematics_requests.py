@@ -45,7 +45,7 @@ from motion_nodes.nodes.kinematics.solution_checks import (
     contact_message,
     excesses,
 )
-from motion_nodes.ros.current_state_monitor import CurrentStateMonitor
+from motion_nodes.ros.current_state import CurrentStateMonitor, RobotFrames
 from motion_nodes.ros.messages.constraints import GoalContext, joint_goal
 from motion_nodes.ros.messages.moveit_messages import (
     RequestRejected,
@@ -56,7 +56,6 @@ from motion_nodes.ros.messages.moveit_messages import (
     requested_group,
     seconds_of,
 )
-from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.tolerances import LIMIT_ROUNDING
 from motion_nodes.typing import Array
 

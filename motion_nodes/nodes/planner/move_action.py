@@ -40,7 +40,6 @@ from motion_nodes.core.trajectory.splice import SplicedMotion, replacement, spli
 from motion_nodes.core.trajectory.time_parameterization import scaled_limits
 from motion_nodes.core.trajectory.timed_path import effort_limits
 from motion_nodes.errors import MotionError
-from motion_nodes.nodes.planner.planned_motion import PlanJob, PlannedMotion
 from motion_nodes.nodes.planner.planning_requests import PlanningRequests
 from motion_nodes.nodes.planner.tool_motion_requests import (
     NO_ITEMS,
@@ -65,6 +64,8 @@ from motion_nodes.ros.messages.constraints import is_constrained
 from motion_nodes.ros.messages.message_bounds import fill_failure
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, set_code
 from motion_nodes.ros.messages.plan_messages import (
+    PlanJob,
+    PlannedMotion,
     options_not_used,
     planning_time,
     requested_motion,

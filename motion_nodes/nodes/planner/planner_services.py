@@ -32,7 +32,6 @@ from motion_nodes.core.robot.robot import Group
 from motion_nodes.core.robot.robot_xml import group_urdf
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.errors import InvalidConfig, MotionError
-from motion_nodes.nodes.planner.planned_motion import PlanJob
 from motion_nodes.nodes.planner.planning_requests import plan_batch
 from motion_nodes.nodes.planner.tool_motion_requests import (
     NO_ITEMS,
@@ -45,7 +44,12 @@ from motion_nodes.ros import qos
 from motion_nodes.ros.clients.trajectory_execution import ExecutedMotion
 from motion_nodes.ros.concurrency.servers import ServiceThreads
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, require_active, set_code
-from motion_nodes.ros.messages.plan_messages import INDUSTRIAL, PIPELINE, trajectory_message
+from motion_nodes.ros.messages.plan_messages import (
+    INDUSTRIAL,
+    PIPELINE,
+    PlanJob,
+    trajectory_message,
+)
 from motion_nodes.ros.parameters import settings_from
 from motion_nodes.typing import Array
 

@@ -35,16 +35,17 @@ from motion_nodes.core.robot.robot import Group
 from motion_nodes.core.scene.checker import CheckerCache
 from motion_nodes.errors import MotionError
 from motion_nodes.kernels.compute_clock import compute_time
-from motion_nodes.nodes.planner.planned_motion import PlanJob, PlannedMotion
 from motion_nodes.nodes.planner.planner_params import RrtPlannerParams
 from motion_nodes.nodes.planner.planning_scene import PlanningSceneOwner
 from motion_nodes.nodes.planner.tool_motion_requests import plan_tool_motion
-from motion_nodes.ros.current_state_monitor import CurrentStateMonitor
+from motion_nodes.ros.current_state import CurrentStateMonitor, RobotFrames
 from motion_nodes.ros.messages.constraints import GoalContext
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, joint_values, requested_group
 from motion_nodes.ros.messages.plan_messages import (
     ERROR_CODES,
     PLAN_CODES,
+    PlanJob,
+    PlannedMotion,
     not_used,
     planning_time,
     reference_path,
@@ -54,7 +55,6 @@ from motion_nodes.ros.messages.plan_messages import (
     trajectory_message,
 )
 from motion_nodes.ros.node import RobotNode
-from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.typing import Array
 
 Codes = MoveItErrorCodes

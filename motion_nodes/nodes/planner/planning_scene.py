@@ -54,12 +54,11 @@ from motion_nodes.errors import InvalidCommand, InvalidDescription, MotionError
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.concurrency.servers import ServiceThreads
-from motion_nodes.ros.current_state_monitor import CurrentStateMonitor
+from motion_nodes.ros.current_state import CurrentStateMonitor, RobotFrames
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
 from motion_nodes.ros.names import OCTOMAP_CLEARED
 from motion_nodes.ros.node import MotionNode, RobotNode
-from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.scene.scene_messages import (
     Arrivals,
     EarlyAttachments,

@@ -36,7 +36,6 @@ from motion_nodes.core.robot.robot import Group
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory
 from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError, UnknownFrame
-from motion_nodes.nodes.planner.planned_motion import PlanJob, PlannedMotion
 from motion_nodes.ros.messages.constraints import (
     GoalContext,
     refused,
@@ -46,6 +45,8 @@ from motion_nodes.ros.messages.plan_messages import (
     ERROR_CODES,
     INDUSTRIAL,
     PLAN_CODES,
+    PlanJob,
+    PlannedMotion,
     arc_point,
     moving_joints,
     not_used,

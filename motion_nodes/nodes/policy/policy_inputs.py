@@ -31,11 +31,10 @@ from motion_nodes.errors import InvalidCommand, MotionError, UnknownJoint
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.concurrency.servers import respond_from_loop
-from motion_nodes.ros.current_state_monitor import ControllerReferences, Preemptions
+from motion_nodes.ros.current_state import ControllerReferences, Preemptions, RobotFrames
 from motion_nodes.ros.joint_topics import JointStateReader, stamp_ns
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, pose_of, require_active
 from motion_nodes.ros.node import MotionNode
-from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.ros_time import command_time
 from motion_nodes.tolerances import EQUAL_POSITIONS
 from motion_nodes.typing import Array

@@ -35,11 +35,10 @@ from motion_nodes.nodes.task.remote_work import RemoteAction, RemoteService, Wor
 from motion_nodes.nodes.task.task_params import TaskServerParams
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.loops import ExecutorQueue
-from motion_nodes.ros.current_state_monitor import CONTACT
 from motion_nodes.ros.joint_topics import JointStateReader, stamp_ns
 from motion_nodes.ros.messages.moveit_messages import pose_message
 from motion_nodes.ros.messages.trajectory_messages import fill_seconds
-from motion_nodes.ros.names import IMPEDANCE_CONTROLLER, JOINT_CONTROLLER
+from motion_nodes.ros.names import CONTACT, IMPEDANCE_CONTROLLER, JOINT_CONTROLLER
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.typing import Array
 

@@ -34,9 +34,9 @@ from motion_nodes.nodes.task.observed_objects import ObservedObjects
 from motion_nodes.nodes.task.remote_work import RemoteAction, RemoteService, Work, require_success
 from motion_nodes.nodes.task.task_params import TaskServerParams
 from motion_nodes.ros.concurrency.loops import ExecutorQueue
+from motion_nodes.ros.current_state import Transforms
 from motion_nodes.ros.messages.planar_messages import pose2_of, stamped_pose
 from motion_nodes.ros.node import MotionNode
-from motion_nodes.ros.robot_frames import Transforms
 from motion_nodes.typing import Array
 
 FLAT = 0.01

@@ -27,12 +27,12 @@ from motion_nodes.extras.viewer.viewed_robot import IK, PLANNER, RMPFLOW
 from motion_nodes.nodes.task.remote_work import RemoteAction, Work, require_success
 from motion_nodes.ros.clients.motion_clients import MoveClient, joint_constraints, pose_constraints
 from motion_nodes.ros.concurrency.loops import ExecutorQueue
+from motion_nodes.ros.current_state import RobotFrames
 from motion_nodes.ros.joint_topics import set_stamp
 from motion_nodes.ros.messages.moveit_messages import pose_message, pose_of
 from motion_nodes.ros.messages.planar_messages import pose2_of, stamped_pose
 from motion_nodes.ros.names import under
 from motion_nodes.ros.node import MotionNode
-from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.stop_latch import HOW_TO_RESUME
 from motion_nodes.typing import Array
 

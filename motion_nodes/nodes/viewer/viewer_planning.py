@@ -35,9 +35,9 @@ from motion_nodes.nodes.viewer.viewer_displays import byte_of
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.loops import ExecutorQueue
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
+from motion_nodes.ros.current_state import RobotFrames
 from motion_nodes.ros.names import PLANNER, under
 from motion_nodes.ros.node import MotionNode
-from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.scene.collision_objects import (
     detached_message,
     moved_message,

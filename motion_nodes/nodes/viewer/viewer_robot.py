@@ -48,6 +48,7 @@ from motion_nodes.nodes.viewer.viewer_planning import (
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.loops import ExecutorQueue
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
+from motion_nodes.ros.current_state import RobotFrames
 from motion_nodes.ros.joint_topics import JointStateReader, set_stamp
 from motion_nodes.ros.messages.rotations import matrix_of
 from motion_nodes.ros.messages.trajectory_messages import fill_seconds
@@ -60,7 +61,6 @@ from motion_nodes.ros.names import (
     under,
 )
 from motion_nodes.ros.node import MotionNode
-from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.transforms import TransformTree
 from motion_nodes.typing import Array
 

@@ -27,7 +27,7 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 from motion_nodes.core.robot.limits import joint_indices
 from motion_nodes.core.trajectory.trajectory_checks import START_TOO_FAR
 from motion_nodes.ros.clients.motion_clients import SentTrajectory, TrajectoryClient
-from motion_nodes.ros.current_state_monitor import CurrentStateMonitor
+from motion_nodes.ros.current_state import CurrentStateMonitor
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
 from motion_nodes.ros.messages.trajectory_messages import fill_seconds, seconds
 from motion_nodes.ros.names import JOINT_CONTROLLER

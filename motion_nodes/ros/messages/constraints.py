@@ -30,9 +30,9 @@ from motion_nodes.core.planning.planning_problem import Goal, JointGoal, PoseGoa
 from motion_nodes.core.robot.poses import inverse, rotation_about
 from motion_nodes.core.robot.robot import Group, Robot
 from motion_nodes.errors import InvalidCommand, UnknownFrame, UnknownJoint
+from motion_nodes.ros.current_state import RobotFrames
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, pose_of
 from motion_nodes.ros.messages.trajectory_messages import leader_constraints
-from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.tolerances import LIMIT_ROUNDING
 from motion_nodes.typing import Array
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fields of planning requests; plans as moveit_msgs: trajectories, error codes, displayed paths.
+"""Planning requests; plans as moveit_msgs: trajectories, error codes, displayed paths.
 
 No field of a request is ignored silently: one without an effect is named in a note, an invalid one
 rejected; see ``docs/planning.md``.
@@ -10,21 +10,33 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from builtin_interfaces.msg import Duration
-from moveit_msgs.msg import DisplayTrajectory, MoveItErrorCodes, RobotState, RobotTrajectory
+from moveit_msgs.msg import (
+    DisplayTrajectory,
+    MoveItErrorCodes,
+    PlanningScene,
+    RobotState,
+    RobotTrajectory,
+)
 from numpy.typing import NDArray
 from trajectory_msgs.msg import JointTrajectoryPoint
 
 from motion_nodes.core.planning.planning_problem import PlanStatus
 from motion_nodes.core.planning.tool_motions import ArcPoint, ToolMotion
 from motion_nodes.core.robot.bounds import JOINT_POSITION, POINTS
+from motion_nodes.core.robot.robot import Group
 from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory
 from motion_nodes.errors import InvalidCommand, UnknownFrame, did_you_mean
 from motion_nodes.ros.messages.constraints import GoalContext
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, fill_robot_state, pose_of
+from motion_nodes.typing import Array
+
+if TYPE_CHECKING:
+    from motion_nodes.core.planning.tree_search import SearchTree
 
 Codes = MoveItErrorCodes
 
@@ -53,6 +65,40 @@ ERROR_CODES: dict[type, int] = {
     UnknownFrame: Codes.INVALID_LINK_NAME,
 }
 """MoveIt's error code by type of the planning core's error."""
+
+
+@dataclass(frozen=True)
+class PlanJob:
+    """A request with its scene."""
+
+    request: Any
+    """moveit_msgs/MotionPlanRequest."""
+    scene_diff: PlanningScene | None = None
+    """Changes of the planning scene for this request only."""
+    from_current: bool = False
+    """Whether the plan must start at the current state, because it is to be executed."""
+    notes: tuple[str, ...] = ()
+    """Notes for the client."""
+
+
+@dataclass(frozen=True)
+class PlannedMotion:
+    """A plan as messages."""
+
+    job: PlanJob
+    group: Group
+    q: Array
+    """Positions of all joints at the start [rad or m], shape (n,)."""
+    start: RobotState
+    trajectory: RobotTrajectory
+    time: float
+    """Planning time [s]."""
+    note: str
+    """Note for the client; may be empty."""
+    recovery_points: int = 0
+    """Number of leading points that recover from an invalid start state."""
+    tree: SearchTree | None = None
+    """Search tree, for display."""
 
 
 def trajectory_message(trajectory: JointTrajectory, frame: str = "") -> RobotTrajectory:

@@ -23,11 +23,11 @@ from motion_nodes.core.scene.scene import Scene
 from motion_nodes.core.scene.world import World
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
+from motion_nodes.ros.current_state import RobotFrames
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
 from motion_nodes.ros.names import under
 from motion_nodes.ros.node import MotionNode
-from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.scene.scene_messages import SceneMessages
 from motion_nodes.ros.scene.scene_update import SceneFrames
 from motion_nodes.typing import Array

@@ -33,8 +33,8 @@ from motion_nodes.core.scene.scenery import Scenery
 from motion_nodes.core.scene.shapes import Solid, TriangleMesh
 from motion_nodes.core.scene.voxels import OCTOMAP, Voxels, decode, encode
 from motion_nodes.errors import InvalidCommand, UnknownFrame, did_you_mean
+from motion_nodes.ros.current_state import RobotFrames
 from motion_nodes.ros.messages.moveit_messages import pose_message, pose_of
-from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.transforms import transform_pose
 from motion_nodes.tolerances import EQUAL_POSES
 from motion_nodes.typing import Array

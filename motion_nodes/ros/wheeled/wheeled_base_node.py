@@ -21,8 +21,7 @@ from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import JointStateReader, JointStateWriter
 from motion_nodes.ros.messages.cdr import MessageTemplate
 from motion_nodes.ros.node import RobotNode
-from motion_nodes.ros.wheeled.base_commands import TwistInputs
-from motion_nodes.ros.wheeled.base_reports import OdometryPublisher, StateWriter
+from motion_nodes.ros.wheeled.base_topics import OdometryPublisher, StateWriter, TwistInputs
 from motion_nodes.ros.wheeled.wheeled_base_params import WheeledBaseParams, core_config
 from motion_nodes.typing import Array
 
