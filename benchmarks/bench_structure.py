@@ -198,10 +198,21 @@ class Requests:
         node.destroy_publisher(out)
         node.destroy_subscription(seen)
 
+    def known(self) -> None:
+        """Wait until the node knows the state of the joints: requests name none."""
+        from moveit_msgs.srv import GetPositionFK
+
+        request = GetPositionFK.Request(fk_link_names=["panda_hand"])
+        until = time.monotonic() + START
+        while self.client.call(GetPositionFK, "compute_fk", request, START).error_code.val != 1:
+            self.client.spin(0.05)
+            assert time.monotonic() < until, "no state of the joints"
+
     def ik(self) -> None:
         """Ask for the joint positions of a pose."""
         from moveit_msgs.srv import GetPositionIK
 
+        self.known()
         request = GetPositionIK.Request()
         request.ik_request.group_name = "arm"
         pose = request.ik_request.pose_stamped

@@ -77,7 +77,7 @@ def factory(report: Report, minutes: float) -> None:
     """
     import rclpy
 
-    from motion_nodes.cli.up import run_show
+    from motion_nodes.cli.demo import run_show
     from motion_nodes.nodes.demo.arm import DemoFindings
     from motion_nodes.nodes.demo.shows import show_of
     from motion_nodes.nodes.demo.task_shows import STACK, FactoryClient, show_factory, stack_checks

@@ -284,7 +284,7 @@ def demo(
     party: two arms, a differential and a holonomic base and a car move at once, without contact.
     factory: four Frankas pass a cube and stack four in a shared zone, one arm in it at a time.
     """
-    from motion_nodes.cli.up import run_demo_suite, run_demo_wipe
+    from motion_nodes.cli.demo import run_demo_suite, run_demo_wipe
 
     if show == "wipe":
         raise typer.Exit(run_demo_wipe(headless=headless, port=port, output=output))

@@ -8,6 +8,7 @@ geometry is also in settings of the core and of the nodes.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, get_args
 
@@ -109,16 +110,10 @@ class AngularLimits:
     z: AxisLimits
 
 
-@dataclass(frozen=True)
-class DifferentialSpec:
-    """A differential base; names as in ros2_controllers' diff_drive_controller."""
+@dataclass(frozen=True, kw_only=True)
+class BaseSpec(ABC):
+    """What robot.yaml gives for wheeled bases of any kind."""
 
-    left_wheel_names: Annotated[tuple[Name, ...], Meta(min_length=1)]
-    """Joints of the left wheels."""
-    right_wheel_names: Annotated[tuple[Name, ...], Meta(min_length=1)]
-    """Joints of the right wheels."""
-    wheel_radius: Annotated[float, WHEEL_RADIUS.schema]
-    wheel_separation: Annotated[float, WHEEL_SEPARATION.schema]
     linear: LinearLimits
     angular: AngularLimits
     max_wheel_velocity: Positive | None = None
@@ -131,14 +126,31 @@ class DifferentialSpec:
     """Name of the base's node, by which clients of ros2_controllers find it; empty: by the kind."""
 
     @property
+    @abstractmethod
     def wheel_names(self) -> tuple[str, ...]:
-        """All wheel joints, left ones first."""
-        return self.left_wheel_names + self.right_wheel_names
+        """Joints of the driven wheels."""
 
     @property
     def steering_names(self) -> tuple[str, ...]:
-        """None: the wheels steer by their velocities."""
+        """Steering joints; empty: the wheels steer by their velocities."""
         return ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class DifferentialSpec(BaseSpec):
+    """A differential base; names as in ros2_controllers' diff_drive_controller."""
+
+    left_wheel_names: Annotated[tuple[Name, ...], Meta(min_length=1)]
+    """Joints of the left wheels."""
+    right_wheel_names: Annotated[tuple[Name, ...], Meta(min_length=1)]
+    """Joints of the right wheels."""
+    wheel_radius: Annotated[float, WHEEL_RADIUS.schema]
+    wheel_separation: Annotated[float, WHEEL_SEPARATION.schema]
+
+    @property
+    def wheel_names(self) -> tuple[str, ...]:
+        """All wheel joints, left ones first."""
+        return self.left_wheel_names + self.right_wheel_names
 
 
 @dataclass(frozen=True)
@@ -153,38 +165,23 @@ class RollerWheel:
     """None: that of the URDF's ``<mecanum>``, else 90."""
 
 
-@dataclass(frozen=True)
-class HolonomicSpec:
+@dataclass(frozen=True, kw_only=True)
+class HolonomicSpec(BaseSpec):
     """A base with any number of omni or mecanum wheels."""
 
-    linear: LinearLimits
-    angular: AngularLimits
     wheels: tuple[RollerWheel, ...] = ()
     """Complete in a loaded robot; empty in a file: the joints with ``<mecanum>``."""
     solver: Literal["kinematic", "qp"] = "kinematic"
     """``kinematic``: rolling without slip; ``qp``: the quadratic program of Isaac Sim."""
-    max_wheel_velocity: Positive | None = None
-    """Max velocity of any wheel [rad/s]; None: unlimited."""
-    max_wheel_acceleration: Positive | None = None
-    """Max acceleration of any wheel [rad/s^2]; None: unlimited."""
-    footprint: Footprint = ()
-    """Corners of the outline on the floor; empty: that of the collision geometry."""
-    controller: BaseControllerName = ""
-    """Name of the base's node, by which clients of ros2_controllers find it; empty: by the kind."""
 
     @property
     def wheel_names(self) -> tuple[str, ...]:
         """All wheel joints, in the order of the file."""
         return tuple(wheel.joint for wheel in self.wheels)
 
-    @property
-    def steering_names(self) -> tuple[str, ...]:
-        """None: the wheels steer by their velocities."""
-        return ()
 
-
-@dataclass(frozen=True)
-class AckermannSpec:
+@dataclass(frozen=True, kw_only=True)
+class AckermannSpec(BaseSpec):
     """Ackermann kinematics: one axle steered by a joint per wheel, or both against each other.
 
     An axle has two wheels, or one in its middle: a tricycle has a single steering joint, a bicycle
@@ -197,8 +194,6 @@ class AckermannSpec:
     steering_joint_names: Annotated[tuple[Name, ...], Meta(min_length=1, max_length=4)]
     """Steering joints, left one first, or one in the middle; positive angles steer left. Of two
     steered axles: front left, front right, rear left, rear right."""
-    linear: LinearLimits
-    angular: AngularLimits
     front_track_width: Annotated[float, TRACK_WIDTH.schema] | None = None
     """None: the front axle has a single wheel."""
     rear_track_width: Annotated[float, TRACK_WIDTH.schema] | None = None
@@ -217,14 +212,6 @@ class AckermannSpec:
     """Max steering angle of the virtual middle wheel [rad]; None: from the joint limits."""
     max_steering_velocity: Positive | None = None
     """Max rate of this angle [rad/s]; None: unlimited."""
-    max_wheel_velocity: Positive | None = None
-    """Max velocity of any wheel [rad/s]; None: unlimited."""
-    max_wheel_acceleration: Positive | None = None
-    """Max acceleration of any wheel [rad/s^2]; None: unlimited."""
-    footprint: Footprint = ()
-    """Corners of the outline on the floor; empty: that of the collision geometry."""
-    controller: BaseControllerName = ""
-    """Name of the base's node, by which clients of ros2_controllers find it; empty: by the kind."""
 
     @property
     def wheel_names(self) -> tuple[str, ...]:
@@ -235,9 +222,6 @@ class AckermannSpec:
     def steering_names(self) -> tuple[str, ...]:
         """Steering joints, left one first, of the front axle before those of the rear one."""
         return self.steering_joint_names
-
-
-BaseSpec = DifferentialSpec | HolonomicSpec | AckermannSpec
 
 
 def controller_name(kind: str, base: BaseSpec) -> str:
