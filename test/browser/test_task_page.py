@@ -23,7 +23,7 @@ IDLE = TaskProgress(objects=("red_cube", "tray"))
 
 @pytest.fixture(scope="module")
 def viewer(page):
-    robots = [ViewedRobot.of(load_robot("franka"), tasks=True)]
+    robots = [ViewedRobot.of(load_robot("franka"), in_suite=True)]
     with BrowserViewer(robots, PageSettings(port=0, shadows=False)) as opened:
         page.open(opened.url)
         wait_for(lambda: opened.client_count == 1, "the page is connected")

@@ -54,7 +54,7 @@ def viewer(page):
     beside[:2, 3] = 0.5, -0.5
     robots = [
         ViewedRobot.of(load_robot("franka")),
-        ViewedRobot.of(load_robot("jetbot"), X_WR=beside, navigates=True),
+        ViewedRobot.of(load_robot("jetbot"), X_WR=beside, in_suite=True),
     ]
     with BrowserViewer(robots, PageSettings(port=0, shadows=False)) as opened:
         page.open(opened.url)

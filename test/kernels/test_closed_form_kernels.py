@@ -70,8 +70,8 @@ def test_candidates_reach_the_pose_and_contain_the_given_one(form):
     for _ in range(12):
         q = rng.uniform(-2.5, 2.5, 6)
         D = displacement(h, p, q)
-        arguments = (h, p, D[:3, :3], tuple(D[:3, 3]), q)
-        count = FORMS.closed_form(form, *arguments, room, 1e-9, out)
+        arm, t = FORMS.SixJoints(h, p, D[:3, :3], q, room, 1e-9), tuple(D[:3, 3])
+        count = FORMS.closed_form(form, arm, t, out)
         most = max(most, count)
         assert min(apart(q, found) for found in out[:count]) < tolerance
         for a, b in itertools.combinations(out[:count], 2):
@@ -79,7 +79,7 @@ def test_candidates_reach_the_pose_and_contain_the_given_one(form):
         reached = [displacement(h, p, found) for found in out[:count]]
         np.testing.assert_allclose(reached, [D] * count, atol=tolerance)
         narrow = np.array([q - 0.05, np.full(6, 0.1)])
-        few = FORMS.closed_form(form, *arguments, narrow, 1e-9, out)
+        few = FORMS.closed_form(form, arm._replace(room=narrow), t, out)
         assert 1 <= few <= count
     assert most >= 4
 
@@ -99,19 +99,20 @@ def test_candidates_are_refined_or_refused():
     for _ in range(20):
         q = rng.uniform(-2.0, 2.0, 6)
         D = displacement(h, p, q)
-        given = (lines_of(h, p), D[:3, :3], tuple(D[:3, 3]), tuple(HOME[:3, 3]), LIMITS)
+        chain = CHECK.Chain(lines_of(h, p), tuple(HOME[:3, 3]), LIMITS, -1, work)
+        D_given, held_third = (D[:3, :3], tuple(D[:3, 3])), chain._replace(free=2)
         near = q + rng.normal(0.0, 3e-3, 6)
         fixed = near.copy()
-        if CHECK.settle(*given, -1, near, work):
+        if CHECK.settle(chain, *D_given, near):
             np.testing.assert_allclose(displacement(h, p, near), D, atol=2e-9)
         else:
             assert abs(math.sin(q[4])) < 0.2 or abs(q[2]) < 0.2  # singular
         far = q + 1.0
-        assert not CHECK.settle(*given, -1, far, work)
-        CHECK.settle(*given, 2, fixed, work)
+        assert not CHECK.settle(chain, *D_given, far)
+        CHECK.settle(held_third, *D_given, fixed)
         assert fixed[2] == pytest.approx(q[2], abs=0.02)
         held = fixed[2]
-        CHECK.settle(*given, 2, fixed, work)
+        CHECK.settle(held_third, *D_given, fixed)
         assert fixed[2] == held
 
 

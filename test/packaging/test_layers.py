@@ -19,8 +19,8 @@ LONG_CALLS = {
     "bringup": 2,
     "cli": 2,
     "core": 4,
-    "extras": 3,
-    "kernels": 11,
+    "extras": 2,
+    "kernels": 2,
     "nodes": 1,
     "ros": 1,
 }

@@ -115,8 +115,7 @@ class ViewedRobot:
         *,
         followers: Sequence[str] = (),
         edits_scene: bool = False,
-        tasks: bool = False,
-        navigates: bool = False,
+        in_suite: bool = False,
     ) -> ViewedRobot:
         """Return a robot with the settings of its description.
 
@@ -128,8 +127,8 @@ class ViewedRobot:
             X_WR: pose of the root link in the world, shape (4, 4); None: identity.
             followers: as in :attr:`followers`; ignored without a tool.
             edits_scene: as in :attr:`edits_scene`; ignored without a tool.
-            tasks: as in :attr:`tasks`; ignored without a group ``arm`` and a ``gripper``.
-            navigates: as in :attr:`navigates`; ignored without a base.
+            in_suite: whether there may be nodes for tasks, of robots with a group ``arm`` and a
+                ``gripper``, and for navigation, of robots with a base.
 
         Raises:
             InvalidConfig: see the class.
@@ -156,8 +155,8 @@ class ViewedRobot:
             gripper=_gripper(robot),
             limits=robot.limits,
             edits_scene=edits_scene and bool(tools),
-            tasks=tasks and {"arm", "gripper"} <= robot.groups.keys(),
-            navigates=navigates and base is not None,
+            tasks=in_suite and {"arm", "gripper"} <= robot.groups.keys(),
+            navigates=in_suite and base is not None,
             max_linear=speeds[0],
             max_angular=speeds[1],
         )

@@ -26,6 +26,7 @@ return least squares solutions where there is no exact one, and to verify soluti
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -276,26 +277,37 @@ MOST = 8
 """Max number of solutions of any arm."""
 
 
+class SixJoints(NamedTuple):
+    """An arm with six joints, and the rotation to be reached."""
+
+    h: Array
+    """Unit directions of the axes, shape (6, 3)."""
+    p: Array
+    """Points on the axes, shape (6, 3) [m]; intersecting axes: their intersection; parallel axes:
+    points in one plane perpendicular to them."""
+    R: Array
+    """Rotation of the displacement, shape (3, 3)."""
+    usual: Array
+    """Values of joints that are undetermined (singular configurations) [rad], shape (6,)."""
+    room: Array
+    """Lower limits and ranges of the joints [rad], shape (2, 6). Most candidates outside are
+    omitted; written ones may still be outside."""
+    slack: float
+    """Tolerance by which a cosine may exceed 1, because of rounding or of axes that satisfy the
+    conditions only approximately."""
+
+
 @part
-def spherical_wrist(
-    form: int,
-    h: Array,
-    p: Array,
-    R: Array,
-    t: Vector,
-    usual: Array,
-    room: Array,
-    slack: float,
-    out: Array,
-) -> int:
+def spherical_wrist(form: int, joints: SixJoints, t: Vector, out: Array) -> int:
     """Solve an arm with axes 4, 5, 6 intersecting; see ``closed_form`` for the arguments."""
+    h, _, R, usual, room, slack = joints
     h1, h2, h3 = row(h, 0), row(h, 1), row(h, 2)
     h4, h5, h6 = row(h, 3), row(h, 4), row(h, 5)
     first = np.empty((4, 3))
     if form == PARALLEL_23:
-        found = _place_by_parallel_23(h, p, R, t, usual, room, slack, first)
+        found = _place_by_parallel_23(joints, t, first)
     else:
-        found = _place_by_normal(form, h, p, R, t, usual, room, slack, first)
+        found = _place_by_normal(form, joints, t, first)
     side = across(h6)
     to_tip, to_side = times(R, h6), times(R, side)
     count = 0
@@ -327,10 +339,9 @@ def _two_turned(k: Vector, angle: float, a: Vector, b: Vector) -> tuple[Vector, 
 
 
 @part
-def _place_by_parallel_23(
-    h: Array, p: Array, R: Array, t: Vector, usual: Array, room: Array, slack: float, out: Array
-) -> int:
+def _place_by_parallel_23(joints: SixJoints, t: Vector, out: Array) -> int:
     """Write angles of joints 1 to 3 that move w to its target, if axes 2 and 3 are parallel."""
+    h, p, R, usual, room, slack = joints
     h1, h2, h3 = row(h, 0), row(h, 1), row(h, 2)
     p1, p2, p3, w = row(p, 0), row(p, 1), row(p, 2), row(p, 3)
     goal = minus(along(times(R, w), 1.0, t), p1)
@@ -354,23 +365,14 @@ def _place_by_parallel_23(
 
 
 @part
-def _place_by_normal(
-    form: int,
-    h: Array,
-    p: Array,
-    R: Array,
-    t: Vector,
-    usual: Array,
-    room: Array,
-    slack: float,
-    out: Array,
-) -> int:
+def _place_by_normal(form: int, joints: SixJoints, t: Vector, out: Array) -> int:
     """Write angles of joints 1 to 3 that move w to its target, by the common normal of axes 1, 2.
 
     With ``u`` from axis 2 to w after joint 3, and ``d`` the common normal, joints 1 and 2 must map
     ``d + R2 u`` to ``v``. They change neither its length nor its height along axis 1; both depend
     only on ``R2 u`` and so, if axes 1 and 2 intersect or are parallel, on joint 3 alone.
     """
+    h, p, R, usual, room, slack = joints
     h1, h2, h3 = row(h, 0), row(h, 1), row(h, 2)
     p3, w = row(p, 2), row(p, 3)
     p1, p2 = common_normal(h1, row(p, 0), h2, row(p, 1))
@@ -388,7 +390,7 @@ def _place_by_normal(
     elif form == PARALLEL_12:
         n3, angles[0], angles[1] = angles_to_plane(h1, h3, b, height - dot(h1, a), usual[2], slack)
     else:
-        n3 = _third_angles(h1, h2, h3, d, v, a, b, angles)
+        n3 = _third_angles(h, d, v, a, b, angles)
     count = 0
     for i3 in range(n3):
         q3 = angles[i3]
@@ -426,14 +428,13 @@ def _turned_u(h1: Vector, h2: Vector, d: Vector, v: Vector, u: Vector) -> Vector
 
 
 @part
-def _third_angles(
-    h1: Vector, h2: Vector, h3: Vector, d: Vector, v: Vector, a: Vector, b: Vector, out: Array
-) -> int:
+def _third_angles(h: Array, d: Vector, v: Vector, a: Vector, b: Vector, out: Array) -> int:
     """Write the angles of joint 3 for which ``R2 u`` can have its required value.
 
     Its components along the common normal, along the rest of h1, and along h2 are sinusoids of the
     angle (``x0 + x1 cos + x2 sin``); their squares must add up to ``|u|^2``.
     """
+    h1, h2, h3 = row(h, 0), row(h, 1), row(h, 2)
     base = along(a, dot(h3, b), h3)
     swing = along(b, -dot(h3, b), h3)
     side = cross(h3, b)
@@ -463,46 +464,27 @@ def _add_square(f: Array, x0: float, x1: float, x2: float) -> None:
 
 
 @part
-def closed_form(
-    form: int,
-    h: Array,
-    p: Array,
-    R: Array,
-    t: Vector,
-    usual: Array,
-    room: Array,
-    slack: float,
-    out: Array,
-) -> int:
+def closed_form(form: int, joints: SixJoints, t: Vector, out: Array) -> int:
     """Write all candidate solutions of an arm.
 
     Args:
-        form: ``THREE_PARALLEL``, or a constant of :mod:`motion_nodes.kernels.ik.closed_form`.
-        h: unit directions of the axes, shape (6, 3).
-        p: points on the axes, shape (6, 3) [m]; intersecting axes: their intersection; parallel
-            axes: points in one plane perpendicular to them.
-        R: rotation of the displacement, shape (3, 3).
+        form: ``THREE_PARALLEL``, or another constant of this module.
+        joints: of the arm, and the rotation of the displacement.
         t: translation of the displacement [m], shape (3,).
-        usual: values of joints that are undetermined (singular configurations) [rad], shape (6,).
-        room: lower limits and ranges of the joints [rad], shape (2, 6). Most candidates outside are
-            omitted; written ones may still be outside.
-        slack: tolerance by which a cosine may exceed 1, because of rounding or of axes that satisfy
-            the conditions only approximately.
         out: the candidates [rad], shape (MOST, 6).
 
     Returns:
         Number of candidates written.
     """
     if form == THREE_PARALLEL:
-        return _three_parallel(h, p, R, t, usual, room, slack, out)
-    return spherical_wrist(form, h, p, R, t, usual, room, slack, out)
+        return _three_parallel(joints, t, out)
+    return spherical_wrist(form, joints, t, out)
 
 
 @part
-def _three_parallel(
-    h: Array, p: Array, R: Array, t: Vector, usual: Array, room: Array, slack: float, out: Array
-) -> int:
+def _three_parallel(joints: SixJoints, t: Vector, out: Array) -> int:
     """Solve an arm with axes 2, 3, 4 parallel and 5, 6 intersecting."""
+    h, p, R, usual, room, slack = joints
     h1, h2, h3, h5, h6 = row(h, 0), row(h, 1), row(h, 2), row(h, 4), row(h, 5)
     p1, p2, p3, p4, w = row(p, 0), row(p, 1), row(p, 2), row(p, 3), row(p, 4)
     way3, way4 = dot(h2, h3), dot(h2, row(h, 3))

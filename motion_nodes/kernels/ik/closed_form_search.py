@@ -13,11 +13,13 @@ is a product of exponentials, as in :mod:`motion_nodes.kernels.ik.closed_form`.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from motion_nodes.kernels.ik.closed_form import (
     MOST,
+    SixJoints,
     Vector,
     along,
     back,
@@ -52,55 +54,56 @@ _SAME = 1e-6
 _TURN = 2.0 * math.pi
 
 
+class Chain(NamedTuple):
+    """An arm with n joints, and memory."""
+
+    lines: Array
+    """As in :func:`search`."""
+    m: Vector
+    """Position of the tip at zero [m]."""
+    limits: Array
+    """Lower and upper joint limits [rad], shape (2, n)."""
+    free: int
+    """Index of the redundant joint, which is not moved; -1 for none."""
+    work: Array
+    """Memory for the Jacobian, shape (2 n, 3)."""
+
+
 @part
-def settle(
-    lines: Array,
-    R: Array,
-    t: Vector,
-    m: Vector,
-    limits: Array,
-    free: int,
-    q: Array,
-    work: Array,
-) -> bool:
+def settle(chain: Chain, R: Array, t: Vector, q: Array) -> bool:
     """Verify a candidate, and refine it by Newton steps if necessary.
 
     Args:
-        lines: as in :func:`search`.
+        chain: the arm.
         R: rotation of the desired displacement, shape (3, 3).
         t: translation of the desired displacement [m], shape (3,).
-        m: position of the tip at zero [m], shape (3,).
-        limits: lower and upper joint limits [rad], shape (2, n).
-        free: index of the redundant joint, which is not moved; -1 for none.
         q: the candidate, changed in place [rad], shape (n,).
-        work: memory for the Jacobian, shape (2 n, 3).
 
     Returns:
         Whether it is a solution.
     """
-    goal = along(times(R, m), 1.0, t)
+    goal = along(times(R, chain.m), 1.0, t)
     error, before = math.inf, math.inf
     for _ in range(_STEPS):
-        place, spin, error = _compare(lines, R, goal, m, q, work)
+        place, spin, error = _compare(chain, R, goal, q)
         if error <= _GOOD:
             return True
         if error > 0.1 or error > _WORSE * before:
             break
         before = error
-        _newton(place, spin, q.shape[0], free, limits, q, work)
+        _newton(chain, place, spin, q)
     return bool(error <= HOLDS)
 
 
 @part
-def _compare(
-    lines: Array, R: Array, goal: Vector, m: Vector, q: Array, work: Array
-) -> tuple[Vector, Vector, float]:
+def _compare(chain: Chain, R: Array, goal: Vector, q: Array) -> tuple[Vector, Vector, float]:
     """Return the pose error of the tip at q, and write the Jacobian's columns, two rows each.
 
     Returns:
         Position error [m]; rotation error as axis times sine of the angle, close to its rotation
         vector [rad]; the max of both norms, infinite if the angle is above 60 degrees.
     """
+    lines, m, work = chain.lines, chain.m, chain.work
     n = q.shape[0]
     x, y, z, o = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0), (0.0, 0.0, 0.0)
     for j in range(n):
@@ -131,14 +134,13 @@ def _compare(
 
 
 @part
-def _newton(
-    place: Vector, spin: Vector, n: int, free: int, limits: Array, q: Array, work: Array
-) -> None:
+def _newton(chain: Chain, place: Vector, spin: Vector, q: Array) -> None:
     """Damped Newton step that reduces the pose error.
 
     ``dq = J^T (J J^T + damping)^-1 e``, with a Cholesky factorization. Source of a damping
     proportional to the squared error: T. Sugihara, IEEE Trans. Robotics 27(5), 2011.
     """
+    n, free, limits, work = q.shape[0], chain.free, chain.limits, chain.work
     e = np.array([place[0], place[1], place[2], spin[0], spin[1], spin[2]])
     J, L = np.zeros((6, n)), np.zeros((6, 6))
     damping = 1e-14 + _DAMPING * (dot(place, place) + dot(spin, spin))
@@ -214,7 +216,6 @@ def search(
         R[i, 0], R[i, 1], R[i, 2] = times(home, row(tidy, i))
     m = (home[0, 3], home[1, 3], home[2, 3])
     t = along((target[0, 3], target[1, 3], target[2, 3]), -1.0, times(R, m))
-    h, p, R6 = np.empty((6, 3)), np.empty((6, 3)), np.empty((3, 3))
     usual, found, q = np.empty(6), np.empty((MOST, 6)), np.empty(n)
     room = np.empty((2, 6))
     for i in range(6):
@@ -224,11 +225,12 @@ def search(
         margin = 1e-3 + 10.0 * slack
         room[0, i] = max(limits[0, j] - margin, -1e6)
         room[1, i] = limits[1, j] - limits[0, j] + 2.0 * margin
-    work = np.empty((2 * n, 3))
+    six = SixJoints(np.empty((6, 3)), np.empty((6, 3)), np.empty((3, 3)), usual, room, slack)
+    chain = Chain(lines, m, limits, free, np.empty((2 * n, 3)))
     count = 0
     for value in values:
-        t6 = _six(lines, free, value, backwards, R, t, h, p, R6)
-        candidates = closed_form(form, h, p, R6, t6, usual, room, slack, found)
+        t6 = _six(chain, value, backwards, R, t, six)
+        candidates = closed_form(form, six, t6, found)
         first = count
         for c in range(candidates):
             if free >= 0:
@@ -237,7 +239,7 @@ def search(
                 q[_joint(i, free, backwards)] = found[c, i]
             if not _turn_into_limits(q, limits, seed, free):
                 continue
-            if not settle(lines, R, t, m, limits, free, q, work):
+            if not settle(chain, R, t, q):
                 continue
             if not _known(q, out, first, count):
                 for j in range(n):
@@ -313,24 +315,17 @@ def _joint(i: int, free: int, backwards: bool) -> int:
 
 @part
 def _six(
-    lines: Array,
-    free: int,
-    value: float,
-    backwards: bool,
-    R: Array,
-    t: Vector,
-    h: Array,
-    p: Array,
-    R6: Array,
+    chain: Chain, value: float, backwards: bool, R: Array, t: Vector, six: SixJoints
 ) -> Vector:
-    """Write the axes of the six joints for a value of the redundant one, and their displacement.
+    """Write axes and rotation of the six joints for a value of the redundant one.
 
     The redundant joint moves the axes after it: ``e_f e_i = (e_f e_i e_f^-1) e_f``. It is then the
     last factor, and its inverse moves to the other side. Backwards, ``D^-1 = e6^-1 ... e1^-1``.
 
     Returns:
-        The translation [m]; the rotation is written to ``R6``.
+        The translation [m].
     """
+    lines, free, h, p, R6 = chain.lines, chain.free, six.h, six.p, six.R
     for i in range(3):
         R6[i, 0], R6[i, 1], R6[i, 2] = row(R, i)
     t6 = t

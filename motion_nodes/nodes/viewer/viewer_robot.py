@@ -252,8 +252,7 @@ class WatchedRobot:
             place.X_WR,
             followers=FOLLOWERS,
             edits_scene=True,
-            tasks=True,
-            navigates=True,
+            in_suite=True,
         )
         self.name = self.viewed.name
         by_policy = self.name in policies
