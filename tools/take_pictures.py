@@ -46,7 +46,7 @@ from shape_msgs.msg import SolidPrimitive  # noqa: E402
 from motion_nodes.core.robot.poses import from_xyz_rpy  # noqa: E402
 from motion_nodes.nodes.demo.base import SquareDrive  # noqa: E402
 from motion_nodes.ros import qos  # noqa: E402
-from motion_nodes.ros.clients.motion_clients import pose_constraints  # noqa: E402
+from motion_nodes.ros.clients.move_client import pose_constraints  # noqa: E402
 
 chromium = importlib.import_module("browser.chromium")
 """The browser harness of the tests."""

@@ -41,7 +41,7 @@ from motion_nodes.nodes.policy.policy_params import (
 )
 from motion_nodes.nodes.policy.policy_reports import PolicyReports, PolicySnapshot
 from motion_nodes.ros.clients.client_node import action_client
-from motion_nodes.ros.clients.motion_clients import pose_constraints
+from motion_nodes.ros.clients.move_client import pose_constraints
 from motion_nodes.ros.concurrency.loops import ExecutorQueue, RateLoop
 from motion_nodes.ros.current_state import RobotFrames
 from motion_nodes.ros.diagnostics import Report

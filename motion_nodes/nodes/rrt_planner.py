@@ -30,8 +30,11 @@ from motion_nodes.nodes.planner.planner_services import PlannerQueries, PlanServ
 from motion_nodes.nodes.planner.planning_requests import PlanningRequests
 from motion_nodes.nodes.planner.planning_scene import PlanningSceneOwner, SceneFiles
 from motion_nodes.ros import qos
-from motion_nodes.ros.clients.motion_clients import TrajectoryClient
-from motion_nodes.ros.clients.trajectory_execution import StopCause, TrajectoryExecution
+from motion_nodes.ros.clients.trajectory_execution import (
+    StopCause,
+    TrajectoryClient,
+    TrajectoryExecution,
+)
 from motion_nodes.ros.concurrency.loops import ExecutorQueue
 from motion_nodes.ros.concurrency.servers import ServiceThreads
 from motion_nodes.ros.current_state import CurrentStateMonitor, RobotFrames

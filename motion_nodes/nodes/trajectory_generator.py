@@ -32,10 +32,10 @@ from motion_nodes.nodes.generator_params import (
 )
 from motion_nodes.nodes.generator_requests import GeneratedMotion, GeneratorRequests
 from motion_nodes.ros import qos
-from motion_nodes.ros.clients.motion_clients import TrajectoryClient
 from motion_nodes.ros.clients.trajectory_execution import (
     ExecutedMotion,
     StopCause,
+    TrajectoryClient,
     TrajectoryExecution,
 )
 from motion_nodes.ros.concurrency.loops import ExecutorQueue

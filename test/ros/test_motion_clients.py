@@ -13,10 +13,10 @@ from rclpy.task import Future
 from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from motion_nodes.ros.clients import motion_clients
-from motion_nodes.ros.clients.motion_clients import MoveClient, TrajectoryClient, joint_constraints
+from motion_nodes.ros.clients import move_client, trajectory_execution
+from motion_nodes.ros.clients.move_client import MoveClient, joint_constraints
 from motion_nodes.ros.clients.task_client import TaskClient
-from motion_nodes.ros.clients.trajectory_execution import TrajectoryExecution
+from motion_nodes.ros.clients.trajectory_execution import TrajectoryClient, TrajectoryExecution
 
 
 class Jobs:
@@ -72,7 +72,7 @@ class ActionServer:
 @pytest.fixture
 def server(monkeypatch):
     found = ActionServer()
-    for module in (motion_clients, motion_clients):
+    for module in (move_client, trajectory_execution):
         monkeypatch.setattr(module, "action_client", lambda *_: found)
     return found
 
@@ -81,7 +81,7 @@ def server(monkeypatch):
 def clock(monkeypatch):
     """The time of the trajectory client, which the test advances."""
     found = SimpleNamespace(now=0.0)
-    monkeypatch.setattr(motion_clients, "time", SimpleNamespace(monotonic=lambda: found.now))
+    monkeypatch.setattr(trajectory_execution, "time", SimpleNamespace(monotonic=lambda: found.now))
     return found
 
 
@@ -100,7 +100,7 @@ def test_a_controller_that_is_silent_is_told_to_stop(server, clock):
     sent = client.send(a_trajectory())
     jobs.run()
     controller = server.respond()
-    clock.now += 2.0 * motion_clients.ANSWER_TIMEOUT
+    clock.now += 2.0 * trajectory_execution.ANSWER_TIMEOUT
     assert client.poll(sent)
     assert sent.lost
     jobs.run()
@@ -112,7 +112,7 @@ def test_a_goal_that_is_accepted_too_late_is_canceled(server, clock):
     client = TrajectoryClient(NODE, jobs, "controller")
     sent = client.send(a_trajectory())
     jobs.run()
-    clock.now += 2.0 * motion_clients.ANSWER_TIMEOUT
+    clock.now += 2.0 * trajectory_execution.ANSWER_TIMEOUT
     assert client.poll(sent)
     jobs.run()
     controller = server.respond()

@@ -40,7 +40,7 @@ from motion_nodes.errors import InvalidConfig
 from motion_nodes.extras.tasks.task_plan import TaskOrder
 from motion_nodes.ros import qos, signals
 from motion_nodes.ros.clients.client_node import action_client, client_node
-from motion_nodes.ros.clients.motion_clients import TOLERANCE, joint_constraints, pose_constraints
+from motion_nodes.ros.clients.move_client import TOLERANCE, joint_constraints, pose_constraints
 from motion_nodes.ros.clients.task_client import TaskClient, TaskNotDone
 from motion_nodes.ros.messages.planar_messages import stamped_pose
 from motion_nodes.ros.names import PLANNER, STOP_STATE_TOPIC

@@ -48,10 +48,10 @@ from motion_nodes.nodes.planner.tool_motion_requests import (
     sequence_job,
 )
 from motion_nodes.ros import qos
-from motion_nodes.ros.clients.motion_clients import SentTrajectory
 from motion_nodes.ros.clients.trajectory_execution import (
     ExecutedMotion,
     ExecutionResult,
+    SentTrajectory,
     StopCause,
 )
 from motion_nodes.ros.concurrency.servers import (

@@ -25,7 +25,7 @@ from motion_nodes.extras.viewer.browser import BrowserViewer
 from motion_nodes.extras.viewer.ui_commands import PlanCommand, PlannerOptions, TargetCommand
 from motion_nodes.extras.viewer.viewed_robot import IK, PLANNER, RMPFLOW
 from motion_nodes.nodes.task.remote_work import RemoteAction, Work, require_success
-from motion_nodes.ros.clients.motion_clients import MoveClient, joint_constraints, pose_constraints
+from motion_nodes.ros.clients.move_client import MoveClient, joint_constraints, pose_constraints
 from motion_nodes.ros.concurrency.loops import ExecutorQueue
 from motion_nodes.ros.current_state import RobotFrames
 from motion_nodes.ros.joint_topics import set_stamp
