@@ -153,7 +153,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str, object, str]] = {
         BASE,
         "base.wheel_seperation",
         0.4,
-        r"base\.wheel_seperation is not a field\. Did you mean 'wheel_separation'\? Fields: .*left_",
+        r"base\.wheel_seperation is not a field\. Did you mean 'wheel_separation'\? Fields: .*left",
     ),
     "misspelt block": (ARM, "groops", {}, r": groops is not a field.*'groups'"),
     "misspelt in a list": (ARM, "drives.0.stifness", 1.0, r"drives\[0\]\.stifness is not a field"),
@@ -304,7 +304,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str, object, str]] = {
         r"collision\.spheres: the file 'gone\.yaml' does not exist",
     ),
     "arm with base": (ARM, "base", BASE["base"], r"base: a robot of kind 'arm' has none"),
-    "base without base": (BASE, "base", ..., r"base: is missing; .*needs the fields: .*left_wheel_"),
+    "base without base": (BASE, "base", ..., r"base: is missing; .*needs the fields: .*left_"),
     "wheel of no joint": (
         BASE,
         "base.left_wheel_names",
