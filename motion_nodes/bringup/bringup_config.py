@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Configuration of the bringup: robots, backend, viewer and options, validated.
 
-Launch arguments, and their conversion to the bring-up configuration; libraries of a
-suite that are optional extras of the package, checked before it starts.
+Includes the launch arguments, which are converted to the same configuration, and the check for
+libraries of optional extras before a suite starts.
 """
 
 from __future__ import annotations

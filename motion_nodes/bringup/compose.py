@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The nodes of a suite for a set of robots, with their names and parameters.
 
-The single source for ``motion up`` and the launch files.
-
-Objects before an arm, with which its tasks can be tried at once in the simulation.
+The single source for ``motion up`` and the launch files. Simulated arms with tasks get a few
+objects within reach.
 """
 
 from __future__ import annotations

@@ -4,13 +4,12 @@
 Inputs are observations of the supervisor: heartbeats on a pipe, echoes over DDS, and the process
 accounting of the kernel. All times are passed in, on the clock of the supervisor.
 
-Comparison of the messages that processes receive, to detect one that a publisher does not reach.
-Over shared memory, the middleware may lose the connection of one publisher to one process for good:
-if its port is judged dead while the process is starved, publishers that start later write to
-another one. Both processes run and answer others, so only a comparison of receivers shows it.
+Messages that processes receive are compared, to detect one that a publisher does not reach. Over
+shared memory, the middleware may lose the connection of one publisher to one process for good: if
+its port is judged dead while the process is starved, publishers that start later write to another
+one. Both processes run and answer others, so only a comparison of receivers shows it.
 
-Process accounting of the Linux kernel; a bounded number of restarts in a time window, as
-systemd's StartLimitBurst and Interval.
+Restarts are bounded in number within a time window, as by systemd's StartLimitBurst and Interval.
 """
 
 from __future__ import annotations

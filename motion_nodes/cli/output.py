@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Printing of tables, JSON and progress.
+"""Output of commands: tables, JSON, progress, and files.
 
-Output files of commands: their paths are checked first, and they are replaced
-atomically.
+Paths of output files are checked before a command begins; files are replaced atomically.
 """
 
 from __future__ import annotations

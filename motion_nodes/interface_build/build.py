@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds the wheel of some message packages, or finds it in the user's cache, and installs it.
 
-Compiles and links the generated code of message packages. The result is what a colcon build
+The generated code of the packages is compiled and linked. The result is what a colcon build
 installs for use from Python: the ament index, share/<package> with definitions, .idl and type
 descriptions, lib/ with the type supports, and the Python packages.
 """

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Generates the code and the descriptions of message packages with rosidl, from Python.
 
-Makes empy expand the generators' templates fast: each is scanned, and its code compiled, once. empy
-3 scans a template character by character and recompiles each piece of its code for each file that
-is generated from it. With both kept, the code of all packages is generated in a tenth of the time;
-the result is the same, byte by byte.
+Templates of the generators are scanned, and their code compiled, once: empy 3 scans a template
+character by character and recompiles each piece of its code for each file that is generated from
+it. With both kept, the code of all packages is generated in a tenth of the time; the result is the
+same, byte by byte.
 """
 
 from __future__ import annotations

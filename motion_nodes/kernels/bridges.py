@@ -1,16 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bridges from Numba kernels: to arrays by one address, to generated code of robots and checkers.
 
-Pass many arrays to a Numba kernel as one address. Numba unpacks each array argument of a call
+Many arrays are passed to a kernel as one address. Numba unpacks each array argument of a call
 separately, which costs a third of a microsecond per array. Here a named tuple of arrays and scalars
 is written once to a table of addresses, shapes and values, which the kernel reads at almost no
 cost.
 
-Call a robot's generated code from Numba kernels through its address. The kernel is compiled once
-and cached; the robot is passed as an argument.
-
-Call a collision checker from Numba kernels through the addresses of its C functions. The kernel is
-compiled once and cached; the robot is passed as an argument.
+A robot's generated code and a collision checker are called through the addresses of their
+functions: the kernel is compiled once and cached, the robot is passed as an argument.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inverse dynamics of one robot, recorded as an expression graph and compiled.
 
-The formulas are those of :func:`inverse_dynamics`; the graph
-drops operations that this robot does not need, such as those of a base at rest.
+The formulas are those of :func:`inverse_dynamics`; the graph drops operations that this robot does
+not need, such as those of a base at rest.
 
-A robot's inertial parameters as plain arrays: one rigid body per moving joint. Links joined by
-fixed joints move as one, so their inertias are summed once. A body is described about the origin of
-its own frame (mass, first and second moment), where inertias add regardless of the centre of mass.
+Inertial parameters are plain arrays, with one rigid body per moving joint. Links joined by fixed
+joints move as one, so their inertias are summed once. A body is described about the origin of its
+own frame (mass, first and second moment), where inertias add regardless of the centre of mass.
 """
 
 from __future__ import annotations

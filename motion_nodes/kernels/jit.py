@@ -4,16 +4,16 @@
 Numba caches compiled kernels per source file and does not detect a change of a kernel in another
 file. Its cache therefore goes to a folder whose name is a hash of all kernel sources and versions.
 
-Libraries of Numba's compiled kernels that keep no intermediate code of LLVM in memory. Numba's
-cache files contain the machine code of a kernel and its bitcode, from which other kernels are
-compiled that call it. Numba parses the bitcode when it loads a kernel, although nothing is compiled
-in most processes: for the kernels of planning this takes 0.1 s and 15 MB. Here it is parsed when
-another kernel is linked with it. Only the cache files of this package's kernels have the symbols
-for it; those of other packages are read and written as Numba does.
+No intermediate code of LLVM is kept in memory. Numba's cache files contain the machine code of a
+kernel and its bitcode, from which other kernels are compiled that call it. Numba parses the bitcode
+when it loads a kernel, although nothing is compiled in most processes: for the kernels of planning
+this takes 0.1 s and 15 MB. Here it is parsed when another kernel is linked with it. Only the cache
+files of this package's kernels have the symbols for it; those of other packages are read and
+written as Numba does.
 
-Numba's cache files with checksums: a damaged file counts as missing. Numba unpickles these files,
-which fails in many ways if one is damaged. The permissions of the folder are checked where it is
-selected (:mod:`motion_nodes.kernels.cache`).
+Cache files have checksums, and a damaged one counts as missing. Numba unpickles these files, which
+fails in many ways if one is damaged. The permissions of the folder are checked where it is selected
+(:mod:`motion_nodes.kernels.cache`).
 
 A kernel that several processes need at the same time is compiled by one of them, which holds a lock
 file; the others wait and load the result.

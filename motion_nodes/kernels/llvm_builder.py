@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operands of generated code with Python's operators: numbers, conditions, addresses.
+"""Generated code written in Python: operands with its operators, loops and branches with ``with``.
 
 ``a * b + c`` writes a multiplication and an addition, ``(a < b).choose(a, b)`` a comparison and a
 selection, lane by lane for vectors. Integers are signed, except in divisions and right shifts.
 Operations on real numbers may be fused (see :mod:`motion_nodes.kernels.simd`). Comparisons with NaN
 are false, except ``equals``, ``differs`` and ``below``.
 
-Functions with loops and branches in LLVM code, written with Python's ``with``. Loop-carried values
-are declared at the beginning of a loop (``carried``), so that the text contains the phi
-instructions that keep them in registers; no LLVM pass is needed to find them.
+Loop-carried values are declared at the beginning of a loop (``carried``), so that the text contains
+the phi instructions that keep them in registers; no LLVM pass is needed to find them.
 """
 
 from __future__ import annotations

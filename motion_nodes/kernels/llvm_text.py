@@ -14,7 +14,7 @@ and in the results: for kernels that use this layout throughout.
 
 All arguments are pointers to elements, except ``m`` (a 64-bit integer) and those of ``python``.
 
-Sine and cosine together, as LLVM code for any number of lanes. The C library has no portable vector
+Sine and cosine are computed together, for any number of lanes. The C library has no portable vector
 version, and two calls per joint would cost more than the rest of the kinematics. The angle is
 reduced to [-pi/4, pi/4] by subtracting a multiple k of pi/2 in three fused steps, two polynomials
 give sine and cosine there, and the last two bits of k select which of them is which and with what

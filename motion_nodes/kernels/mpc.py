@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rollouts of sampled attractors as LLVM code, one sample per lane.
 
-Costs of small distances as LLVM code: spheres to obstacles, spheres to spheres. One sample per
-lane. Bounding spheres of bodies are tested first, and the spheres themselves only if any lane is
-within the margin. A distance d within a margin m costs ((m - d) / m)^2 times a weight.
+Small distances, of spheres to obstacles and to other spheres, have a cost. Bounding spheres of
+bodies are tested first, and the spheres themselves only if any lane is within the margin. A
+distance d within a margin m costs ((m - d) / m)^2 times a weight.
 
-Tracking law of joints that follow an attractor, for rollouts and for the executed motion. All
-joints approach the attractor at a common rate, so that from rest the motion is a straight line in
-joint space. At this rate no joint exceeds its velocity limit or the velocity from which it can stop
-at the attractor; close to it the velocity is proportional to the offset.
+The tracking law is the same for rollouts and for the executed motion. All joints approach the
+attractor at a common rate, so that from rest the motion is a straight line in joint space. At this
+rate no joint exceeds its velocity limit or the velocity from which it can stop at the attractor;
+close to it the velocity is proportional to the offset.
 
 The formulas work on expression graphs and on NumPy arrays, depending on ``ops``.
 
-Memory of the rollouts: a table of integers and addresses, in units of 8 bytes. All arrays are
-float32 unless noted; everything is in SI units and in the robot's base frame. A block is one sample
-per lane; the values of its samples are adjacent.
+The memory is a table of integers and addresses, in units of 8 bytes. All arrays are float32 unless
+noted; everything is in SI units and in the robot's base frame. A block is one sample per lane; the
+values of its samples are adjacent.
 """
 
 from __future__ import annotations

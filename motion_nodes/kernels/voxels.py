@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels of voxels: occupancy of a grid by views of a sensor, distances to what is occupied.
 
-Update of an occupancy grid by one view of a sensor: points are hits, free rays are misses. Rays are
-not traced. The range of each point is entered into a cube map of the directions around the sensor;
-then each known voxel looks up the smallest range in its direction, and is a miss if that is greater
-than its own. The cost is one operation per point and one per known voxel.
+For a view of a sensor, points are hits and free rays misses. Rays are not traced. The range of each
+point is entered into a cube map of the directions around the sensor; then each known voxel looks up
+the smallest range in its direction, and is a miss if that is greater than its own. The cost is one
+operation per point and one per known voxel.
 
-Euclidean distance transform of a grid, exact and in linear time. Source: Felzenszwalb and
+The Euclidean distance transform is exact and takes linear time. Source: Felzenszwalb and
 Huttenlocher, Distance Transforms of Sampled Functions, Theory of Computing 8 (2012): lower envelope
 of parabolas, one axis after the other.
 """

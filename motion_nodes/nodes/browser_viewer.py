@@ -3,9 +3,8 @@
 
 Joint commands are sent to the joint controller's ``~/reference``, twists to the base controller's
 ``~/cmd_vel``, targets to RMPflow, inverse kinematics or the planner, objects to the planning scene.
-
-Frames of /tf, a point cloud and an image on the viewer's page; diagnostics of the nodes,
-for the viewer's page; the simulation on the viewer's page: pause, continue and reset.
+The page also shows frames of /tf, a point cloud, an image and the diagnostics of the nodes, and
+pauses, continues and resets the simulation.
 """
 
 from __future__ import annotations

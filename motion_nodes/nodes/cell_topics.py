@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Topics of a simulated world: objects of planning scenes in; sensors, contacts and poses out.
 
-Depth cameras (rendered in a thread) and laser scanners; unexpected contacts; true poses of free
-objects. Bodies are the union of the robots' planning scenes, with the robot's namespace as prefix
-of their names: a thread reads the scenes, the loop applies the changes.
+Sensors are depth cameras, rendered in a thread, and laser scanners. Bodies are the union of the
+robots' planning scenes, with the robot's namespace as prefix of their names: a thread reads the
+scenes, the loop applies the changes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """MuJoCo simulation of one or more robots, with the topics of a driver.
 
-Topics, service and action of one simulated surface gripper. A gripped object is attached to the
-gripper's link in the planning scene of its robot, and removed from the scene when it is released.
+Surface grippers have topics, a service and an action. A gripped object is attached to the gripper's
+link in the planning scene of its robot, and removed from the scene when it is released.
 """
 
 from __future__ import annotations

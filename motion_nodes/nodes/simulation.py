@@ -2,10 +2,8 @@
 """Base of the simulation nodes: paces a simulated cell and provides the topics of its robots.
 
 Each robot subscribes to ``joint_command`` and publishes ``joint_states`` and ``ground_truth`` in
-its namespace, like a driver; the cell publishes ``/clock``.
-
-Topics of one simulated robot, like those of a driver. Topics of a simulated floating
-robot: its IMU, and the gains of its drives.
+its namespace, like a driver; the cell publishes ``/clock``. Floating robots also publish their IMU,
+and subscribe to the gains of their drives.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Task server: executes sentences or plans of skills as motions of an arm.
 
-Actions of the task server: pick and place as in MoveIt, and tasks as text. Goals of the
-task server's actions as tasks.
+Its actions are pick and place as in MoveIt, and tasks as text.
 """
 
 from __future__ import annotations

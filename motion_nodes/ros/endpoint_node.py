@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Endpoints of a node, polled or spun, that exist from its configuration to its cleanup.
 
-The ``change_state`` service of a node, in place of rclpy's. An invalid transition fails with a
-warning instead of an exception. Before a cleanup or shutdown destroys the endpoints, the node
-responds to pending requests and goals, and waits until the responses are sent.
+The ``change_state`` service replaces rclpy's. An invalid transition fails with a warning instead of
+an exception. Before a cleanup or shutdown destroys the endpoints, the node responds to pending
+requests and goals, and waits until the responses are sent.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of the ROS installation, for ``motion doctor``.
+"""Environment of ROS: checks of its installation for ``motion doctor``, arguments of nodes.
 
-Log files of ROS: disabled where their folder is not writable, instead of an error at
-start.
+Log files of ROS are disabled where their folder is not writable, instead of an error at start.
 """
 
 from __future__ import annotations

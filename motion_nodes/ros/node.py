@@ -2,20 +2,17 @@
 """Base class of all nodes: lifecycle, parameters, a fixed-rate loop, diagnostics.
 
 The fast part of a node is :meth:`MotionNode.tick`, called at ``update_rate`` by a loop in its own
-thread: it reads polled subscriptions, computes and publishes. The slow part (services,
-parameters, lifecycle transitions) is spun by an executor in a second thread. It changes the core
-only through :meth:`MotionNode.in_loop`, so the core needs no locks. Diagnostics are published by a
-third thread of the process, never during a transition.
+thread: it reads polled subscriptions, computes and publishes. The slow part (services, parameters,
+lifecycle transitions) is spun by an executor in a second thread. It changes the core only through
+:meth:`MotionNode.in_loop`, so the core needs no locks. Diagnostics are published by a third thread
+of the process, never during a transition.
 
 ``configure`` loads the robot, creates the core and compiles its kernels; ``activate`` starts the
 loop; ``deactivate`` brings the robot to a safe state. With ``autostart`` (default) the node makes
 the first two transitions itself, otherwise a lifecycle manager does.
 
-Braking a robot within its limits before the loop of the node that drives it ends. Without it,
-deactivation and process exit would command zero velocity at once: a velocity step, which drives
-track with their max effort.
-
-Base class of nodes for one robot: loads its description first.
+A node brakes its robot within limits before its loop ends. Otherwise deactivation and process exit
+would command zero velocity at once: a velocity step, which drives track with their max effort.
 """
 
 from __future__ import annotations

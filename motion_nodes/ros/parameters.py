@@ -6,10 +6,8 @@ whole, and the dataclass is replaced only after rclpy has accepted it: a rejecte
 nothing, and readers never see a partial update.
 
 A dataclass may have ``WITHOUT_EFFECT``: names of parameters of other systems that are accepted,
-with ``*`` for any text, and the reason why they have no effect here.
-
-Fields of parameter dataclasses, and the ROS parameters that they declare; configuration
-dataclasses of the core from a node's parameters.
+with ``*`` for any text, and the reason why they have no effect here. Configurations of the core are
+made from a node's parameters.
 """
 
 from __future__ import annotations

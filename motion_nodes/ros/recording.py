@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recording of topics, selected by message type or name, to MCAP, JSON lines or CSV.
 
-Messages of any type as plain data, and as named numbers.
+Messages of any type are converted to plain data, or to named numbers.
 """
 
 from __future__ import annotations

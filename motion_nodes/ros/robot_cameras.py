@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cameras of one robot: newest images, with the poses of camera and robot at their stamps.
 
-Images of one camera: the newest one as points, until it is used or too old; poses of
-cameras and of the robot at the time of an image; parameters of the cameras of a robot.
+The newest image of a camera is kept as points until it is used or too old.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """ROS time for a control loop: polls /clock, bounds time steps, detects jumps and stalls.
 
-Deadlines k * T of a stream of references, independent of when a thread wakes up. When a thread
+A stream of references has deadlines k * T, independent of when a thread wakes up. When a thread
 wakes up late, or simulated time arrives in bursts, several deadlines are due at once. Each deadline
 gets its own sample and stamp, in order, so that the motion is uniform both for receivers that count
 samples and for receivers that use stamps.
-
-Timeout of stamped commands.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Poses as transform messages and on /tf, without tf2_ros.
 
-A serialized TFMessage of fixed frames, whose stamps and poses are written in place. rclpy takes
-half a millisecond to fill and serialize the transforms of an arm; this takes a twentieth of it.
-
-Transform tree of /tf and /tf_static, polled on demand, without tf2_ros.
+Stamps and poses of a serialized TFMessage of fixed frames are written in place. rclpy takes half a
+millisecond to fill and serialize the transforms of an arm; this takes a twentieth of it. The tree
+of /tf and /tf_static is polled on demand.
 """
 
 from __future__ import annotations

@@ -4,10 +4,10 @@
 A single wheel of an axle is in its middle: a tricycle has one steered wheel, a bicycle one wheel on
 each axle. A base with two steered axles steers them against each other.
 
-Geometry of a car: steering angles and wheel velocities of a turn. Turns are described by their
-curvature at the middle of the unsteered axle, so that driving straight is not a special case.
-Positive turns left, for either steered axle. With two steered axles, which steer against each
-other, the middle between them takes the place of the unsteered axle.
+Steering angles and wheel velocities follow from the turn. Turns are described by their curvature at
+the middle of the unsteered axle, so that driving straight is not a special case. Positive turns
+left, for either steered axle. With two steered axles, which steer against each other, the middle
+between them takes the place of the unsteered axle.
 """
 
 from __future__ import annotations

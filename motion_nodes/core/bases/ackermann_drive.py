@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A car controlled by steering angle and velocity, each with its own ramp (AckermannDrive).
 
-For library users, and for clients that use steering angles. All four wheels get a velocity.
-
-The current command of a car, by yaw rate or by steering angle, as a twist.
+For library users, and for clients that use steering angles. All four wheels get a velocity. The
+current command, by yaw rate or by steering angle, is available as a twist.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Interface of wheeled bases, and its values.
+"""Interface of wheeled bases, with its commands, states and limits.
 
-Limits of a base: of its body along each axis, and of its wheels.
+Limits are those of the body along each axis, and of the wheels.
 """
 
 from __future__ import annotations

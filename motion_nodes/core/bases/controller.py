@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Base controller: commanded twist in, wheel velocities out, odometry from measured wheels.
 
-Wheel displacements between measurements; slip detection from redundant wheels.
+Odometry integrates the wheels' displacements between measurements; with redundant wheels, slip is
+detected.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Holonomic bases: any number of omni and mecanum wheels at any positions.
 
-Layout of the wheels and infeasible motions; wheel velocities by inverse kinematics, or by Isaac
-Sim's quadratic program, solved in closed form; open-loop drive with Isaac Sim's inputs.
+The layout of the wheels determines which motions are infeasible. Wheel velocities are computed by
+inverse kinematics, or by Isaac Sim's quadratic program in closed form; the open-loop drive has
+Isaac Sim's inputs.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ramps of the body twist, with preserved direction.
+"""Limits of a commanded twist: gains and velocity limits, then ramps with preserved direction.
 
-Jerk limits: the moving average of a ramp is an S-curve; ramps of a base with steered
-wheels: velocity by limits, curvature by the steering; gains and velocity limits, the first step of
-the processing of a command.
+For jerk limits, ramps are averaged over time: the moving average of a ramp is an S-curve. For a
+base with steered wheels, the velocity has the ramp of the limits and the curvature that of the
+steering.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Active trajectories: checks before the start, playback with tolerances, stops along their paths.
 
-Tracking tolerances of joints, with the special values of control_msgs. Source:
-control_msgs/JointTolerance: 0 means "not given, use the default", -1 means "none". Its
-accelerations are not checked: joint_states contain none, and numerical differences are too noisy.
+Tracking tolerances have the special values of control_msgs. Source: control_msgs/JointTolerance: 0
+means "not given, use the default", -1 means "none". Its accelerations are not checked: joint_states
+contain none, and numerical differences are too noisy.
 
 At a stop the playback rate r is reduced from its current value to 0, within acceleration and jerk
 limits. With velocity v and acceleration a of the trajectory, the joints have the velocity ``v r``

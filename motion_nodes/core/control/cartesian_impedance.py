@@ -5,26 +5,26 @@
 
 The error e is (p_d - p, log(R_d R^T)), with the shortest rotation. The torque is the gradient of
 1/2 phi^T K phi, so the spring is conservative. Stiffness acts along the axes of the target (frame
-"tool") or of the base. With damping ratios, D sets the ratio of each mode of (Lambda, K):
-Lambda = L L^T, L^-1 K L^-T = U diag(k) U^T, D = L U diag(2 zeta sqrt(k)) U^T L^T.
+"tool") or of the base. With damping ratios, D sets the ratio of each mode of (Lambda, K): Lambda =
+L L^T, L^-1 K L^-T = U diag(k) U^T, D = L U diag(2 zeta sqrt(k)) U^T L^T.
 
 Sources: A. Albu-Schaeffer et al., "Cartesian impedance control of redundant robots: recent results
 with the DLR-light-weight-arms", ICRA 2003; O. Khatib 1987 for the nullspace.
 
-Passivity observer and controller: a sampled spring must not generate energy. The dissipated energy
-is the energy that spring and damper take from the arm, minus the energy stored by the spring. If
-sampling and delays make it negative, additional damping dissipates the difference. Source: B.
-Hannaford and J.-H. Ryu, "Time-domain passivity control of haptic interfaces", IEEE T-RA 18(1),
-2002.
+A passivity observer and controller bounds the energy: a sampled spring must not generate energy.
+The dissipated energy is the energy that spring and damper take from the arm, minus the energy
+stored by the spring. If sampling and delays make it negative, additional damping dissipates the
+difference. Source: B. Hannaford and J.-H. Ryu, "Time-domain passivity control of haptic
+interfaces", IEEE T-RA 18(1), 2002.
 
-Momentum observer: joint efforts of external forces, without accelerations.
+A momentum observer estimates the joint efforts of external forces, without accelerations:
 
     r = k (p - p_0 - integral(tau + M' v - h(q, v) + r) dt),   p = M(q) v
 
 r follows the external efforts with a first-order lag of 1 / k. Source: A. De Luca and R. Mattone,
 "Sensorless robot collision detection and hybrid force/motion control", ICRA 2005.
 
-Operational space of an arm: inertia at the tool, and the dynamically consistent nullspace.
+The operational space has the inertia at the tool and the dynamically consistent nullspace:
 
     Lambda = (J M^-1 J^T)^-1,   J_bar = M^-1 J^T Lambda,   N = 1 - J^T J_bar^T
 

@@ -4,7 +4,7 @@
 The wrench w of a contact at the tool with joint efforts r is the solution of r = J^T w, damped near
 singularities.
 
-Effort residual: measured joint efforts minus the robot's model, an indicator of contacts.
+The effort residual r is measured joint efforts minus those of the robot's model:
 
     r' = (tau - M(q) a - h(q, v) - r) / T
 

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gripper motion with detection of arrival and stall.
+"""Gripper: motion until arrival or stall, and grip force with detection of slip and loss.
 
-Grip force of a finger gripper: contact, slip and loss of the held object. Fingers close with a low
-force. Once they are in contact with an object, the force increases if the object slips or its load
-requires more friction:
+Fingers close with a low force. Once they are in contact with an object, the force increases if the
+object slips or its load requires more friction:
 
     force >= load / (fingers * friction)
 

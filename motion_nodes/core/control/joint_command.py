@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joint commands, and their validation as a whole.
+"""Joint commands, validated as a whole: by message, by stream, or from the inputs of a graph.
 
-Streams of joint commands: assignment of messages to one deliberate command. A stream starts with a
-message after a pause; this message is a command and preempts others. The following messages without
-a pause preempt nothing: joints of a newer command stay with it until the stream pauses and starts
-again. A sender that comes to rest, or ignores its preemption, thus never regains joints. Each joint
-belongs to the newest command that contains it.
+Messages of a stream belong to one deliberate command. A stream starts with a message after a pause;
+this message is a command and preempts others. The following messages without a pause preempt
+nothing: joints of a newer command stay with it until the stream pauses and starts again. A sender
+that comes to rest, or ignores its preemption, thus never regains joints. Each joint belongs to the
+newest command that contains it.
 
-Control modes of joints, and the references of their drives.
+The control mode of a joint determines which references its drive gets.
 
-Inputs of an articulation controller in a dataflow graph: each keeps its value until it is set
-again; executing the graph evaluates the command. Source: inputs of Isaac Sim's OmniGraph node
+Inputs of an articulation controller in a dataflow graph keep their values until they are set again;
+executing the graph evaluates the command. Source: inputs of Isaac Sim's OmniGraph node
 "Articulation Controller", except that a selection of joint index 0 alone selects that joint.
 """
 

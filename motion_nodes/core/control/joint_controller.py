@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joint controller of one robot: targets in, limited references out.
-
-Control modes of the joints of one controller.
-"""
+"""Joint controller of one robot: targets in, limited references out, by control mode."""
 
 from __future__ import annotations
 

@@ -10,20 +10,19 @@ Position mode uses all stored gains, velocity mode only kd, effort mode no gains
 switch does not change the stored gains. The integral I (ki, usually 0) and its anti-windup are
 those of :class:`Pid`.
 
-A discrete PID controller for any number of joints.
+:class:`Pid` is a discrete PID controller for any number of joints:
 
     u = kp e + I + D,                       e = r - y
     I <- I + ki e dt + (u_sat - u) dt / Tt  (back-calculation, where ki > 0)
     D <- (D - kd N (y - y_before)) / (1 + N dt)
 
 The derivative acts on the measurement, which avoids a kick at steps of the reference, with a
-first-order filter of corner frequency N (backward Euler); the integral is a rectangle sum.
-Source: Åström and Murray, "Feedback Systems", sections 10.4 and 10.5; the derivative is
-``kd s / (1 + s / N)`` with ``alpha = N dt / (1 + N dt)``.
+first-order filter of corner frequency N (backward Euler); the integral is a rectangle sum. Source:
+Åström and Murray, "Feedback Systems", sections 10.4 and 10.5; the derivative is ``kd s / (1 + s /
+N)`` with ``alpha = N dt / (1 + N dt)``.
 
-Effort limits for joints with position-controlled drives. Such a drive has no effort limit per
-command, but its effort is its stiffness times the position error. A reference within ``limit /
-stiffness`` of the joint bounds it:
+Position-controlled drives have no effort limit per command; the effort of one is its stiffness
+times the position error. A reference within ``limit / stiffness`` of the joint bounds it:
 
     |q* - q| <= limit / kp   =>   |kp (q* - q)| <= limit
 

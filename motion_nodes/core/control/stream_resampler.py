@@ -16,14 +16,11 @@ late messages never cause a violation of position and velocity limits. Differenc
 messages add up, and each decays by itself: if all messages are late, the reference is delayed by
 less than the duration of a decay.
 
-Playback time of a buffered stream: stops at the end of the buffer, catches up at a bounded rate.
 The playback time ``p`` follows the nominal time ``p*`` (current time minus latency). If messages
 are late, ``p`` passes the end of the buffer by a limited extrapolation and stops; when they arrive,
 it runs faster than time until the lag ``p* - p`` is zero. As the reference is a function of ``p``,
 a late reference follows the same path, at ``dp/dt`` times its velocity. The rate of change of
 ``dp/dt`` is bounded, which bounds the additional acceleration to ``|velocity| * RAMP``.
-
-Samples of a stream of references, and the polynomials that connect them.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """An arm with a closed form: from poses to all joint positions, within given limits.
 
-Detection of the closed form that fits an arm, from the geometry of its axes. The axes of a real arm
-intersect or are parallel only approximately: factory calibration moves them by some tenths of
-millimetres and milliradians. They are idealized as the form requires, within a tolerance; the
+The closed form that fits an arm is detected from its axes at the zero configuration. Those of a
+real arm intersect or are parallel only approximately: factory calibration moves them by some tenths
+of millimetres and milliradians. They are idealized as the form requires, within a tolerance; the
 solutions are refined for the actual arm.
-
-Joint axes of an arm at the zero configuration.
 """
 
 from __future__ import annotations

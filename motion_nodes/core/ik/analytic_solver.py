@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The analytic solver: all solutions of an arm that has a closed form, nearest first.
 
-Values of the redundant joint: the current one first, then others over its range. An arm with six
+Values of the redundant joint are tried from the current one, then over its range. An arm with six
 joints has no redundant joint (index -1); it is solved once, and the value is ignored.
-
-Selection of a result from the solutions of a closed form.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests and results of inverse kinematics, common to all solvers.
+"""Requests, results and pose errors of inverse kinematics, common to all solvers.
 
-Pose errors; in plain floats, which for one pose is faster than NumPy.
+Pose errors are computed in plain floats, which for one pose is faster than NumPy.
 """
 
 from __future__ import annotations

@@ -4,8 +4,7 @@
 A joint velocity z moves the tip only by its component outside the null space of the Jacobian; ``(I
 - J^+ J) z`` is the null space component. Source: A. Liegeois, "Automatic supervisory control of the
 configuration and behavior of multibody mechanisms", IEEE Trans. SMC 7(12), 1977.
-
-Motion of the arm with a fixed tool: towards a posture, or along its self-motion.
+With a fixed tool, the arm moves towards a posture, or along its self-motion.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Validated inputs of solvers: the target in the base, and the limits with locked joints.
+"""Inputs of solvers: validated targets and limits, relaxed poses, and the words of failures.
 
-Error messages of failed inverse kinematics; relaxation of poses that chains with fewer than six
-joints do not reach. A chain with five joints reaches few orientations at a position. An unreachable
-pose is solved again with a relaxed orientation tolerance, then with a free rotation about the
-approach axis, as grasps permit; chains with fewer than five joints also with a free orientation.
+Poses that chains with fewer than six joints do not reach are relaxed. A chain with five joints
+reaches few orientations at a position. An unreachable pose is solved again with a relaxed
+orientation tolerance, then with a free rotation about the approach axis, as grasps permit; chains
+with fewer than five joints also with a free orientation.
 """
 
 from __future__ import annotations

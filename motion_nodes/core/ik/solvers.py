@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Solvers of inverse kinematics by name.
+"""Solvers of inverse kinematics by name: combined ones, and the transposed Jacobian.
 
-Iterative fallback where there is no closed form, or where it has no solution. :class:`SubChainIk`
-moves some joints of a chain and locks the others. :class:`FallbackIk` tries the closed form first.
+An iterative solver is used where there is no closed form, or where it has no solution.
+:class:`SubChainIk` moves some joints of a chain and locks the others. :class:`FallbackIk` tries the
+closed form first.
 
-Inverse kinematics by the transposed Jacobian: local descent from the seed.
+The transposed Jacobian descends locally from the seed:
 
     q <- q + dq,   dq = alpha_1 d_1 + alpha_2 d_2 + ...
     d_1 = J^T e,   alpha_1 = <e, J J^T e> / |J J^T e|^2

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Solver workspace with the inputs that do not change between solves.
+"""Reusable workspaces of a solver, with the inputs that do not change between solves.
 
-Reusable solver workspaces, and the tables of random seeds; random configurations of a
-chain, with features to find those close to a target.
+Tables of random seeds contain configurations of a chain, with features to find those close to a
+target.
 """
 
 from __future__ import annotations

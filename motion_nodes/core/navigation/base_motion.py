@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Base motions: their interface, limits, velocity profiles of approaches, and ramps.
-
-Checks of arrival, standstill and progress.
-"""
+"""Base motions: interface, limits, velocity profiles, ramps, and checks of arrival and progress."""
 
 from __future__ import annotations
 

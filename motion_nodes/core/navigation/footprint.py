@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Footprint of a base: a convex polygon on the floor, and distances of points from it.
 
-Time until a footprint that moves at a constant twist violates its clearance from points. In the
-base frame, the points move: along lines, or along circles about the instantaneous centre of
-rotation. A footprint with a clearance is a polygon with rounded corners, whose boundary consists of
-shifted edges and circles about the corners; the first crossing of any of them is the contact, in
-closed form.
-
-Footprint of a robot, from its description or its collision geometry.
+The time until a footprint at a constant twist violates its clearance is exact. In the base frame,
+points move: along lines, or along circles about the instantaneous centre of rotation. A footprint
+with a clearance is a polygon with rounded corners, whose boundary consists of shifted edges and
+circles about the corners; the first crossing of any of them is the contact, in closed form. A
+robot's footprint is that of its description, or derived from its collision geometry.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Obstacles around a base, in the odometry frame, with their ages.
 
-Obstacles as points on the floor, from a laser scan or a point cloud. A :class:`SensorView` is the
+Obstacles are points on the floor, from a laser scan or a point cloud. A :class:`SensorView` is the
 content of one message: points in the frame of the base, and the visible range in each direction,
 which clears previous points.
 """

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Planar paths: validated points with arc length, direction and curvature.
-
-Planar poses.
-"""
+"""Planar poses, and planar paths: validated points with arc length, direction and curvature."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Curves between two poses: the shortest ones of a car, and smooth ones.
 
-Shortest paths between two poses for a car (Dubins): arcs of one radius and straight lines; smooth
-paths between two poses: polynomials of fifth degree in x and y over time.
+The shortest ones consist of arcs of one radius and straight lines (Dubins); the smooth ones are
+polynomials of fifth degree in x and y over time.
 """
 
 from __future__ import annotations

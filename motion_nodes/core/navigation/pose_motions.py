@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Motions of a base to a pose: straight lines, turns on the spot, drives close to objects.
 
-Drives of a base close to objects: back off, turn on the spot, drive straight. A turn next to an
-object, such as a table, can collide with a corner of the base. Obstacles are points of outlines, in
-the base frame at the start of the drive.
+Close to objects a base backs off, turns on the spot and drives straight: a turn next to an object,
+such as a table, can collide with a corner of the base. Obstacles are points of outlines, in the
+base frame at the start of the drive.
 
-The rule of the source system: turn on the spot or drive straight, each at a constant
-rate; rotation of a base on the spot by an angle.
+The rule of the source system, turn on the spot or drive straight at a constant rate, is one of the
+motions.
 """
 
 from __future__ import annotations

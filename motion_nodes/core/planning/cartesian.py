@@ -4,7 +4,7 @@
 Each step is solved from the previous configuration, so the arm never switches between IK branches.
 If the path ends early, the result contains where, and why.
 
-Motions with a limited speed of a link: as fast as other limits permit, up to that speed.
+With a limited speed of a link, motions are as fast as other limits permit, up to that speed.
 """
 
 from __future__ import annotations

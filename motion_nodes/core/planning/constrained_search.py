@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Search of a path along a constraint manifold, and its shortening.
+"""Search of a path along a constraint manifold: its goal configurations, trees and shortening.
 
-Goal configurations that satisfy the constraints of a path, or the reason of the failure. The pose
-of a goal is a further task constraint: solutions of inverse kinematics, then random seeds, are
-projected onto all constraints together.
+Goal configurations satisfy the constraints of the path, or the reason is reported. The pose of a
+goal is a further task constraint: solutions of inverse kinematics, then random seeds, are projected
+onto all constraints together.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constraints of a path as arrays for kernels: violations in words, projection.
+"""Constraints of a path as arrays for kernels, with violations in words, and projection.
 
-Generated code of a link's pose and Jacobian over the joints of a checker, for kernels.
+Kernels call the generated code of a link's pose and Jacobian over the joints of a checker.
 """
 
 from __future__ import annotations

@@ -5,9 +5,8 @@ Planners check spheres at discrete steps; here distances between the robot's col
 attached bodies and the scene's shapes are computed exactly
 (:mod:`motion_nodes.core.scene.exact_checks`), and each segment of the path is proven collision-free
 by the distances at its middle. Segments that cannot be proven, because the path passes too close,
-are checked at a fraction of the planners' steps.
-
-Monitors the remaining path of an active motion for collisions as the world changes.
+are checked at a fraction of the planners' steps. During a motion, its remaining path is verified
+again as the world changes.
 """
 
 from __future__ import annotations

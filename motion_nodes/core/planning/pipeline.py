@@ -5,9 +5,8 @@ Requests pass :data:`REQUEST_ADAPTERS`; then one loop tries the strategies of a 
 until verification accepts a motion; the plan passes :data:`PLAN_ADAPTERS`. All share a
 :class:`~motion_nodes.core.planning.plan_run.PlanRun` and its clock.
 
-Adapters: poses of arms with fewer than six joints, relaxed as far as such an arm reaches them;
-drive efforts with a payload at the start, at the goals and along a motion; recovery from a start in
-shallow collision or slightly outside limits, slow and from rest to rest.
+Adapters relax poses as far as an arm with fewer than six joints reaches them, check drive efforts
+with a payload, and recover from a start in shallow collision or slightly outside limits.
 """
 
 from __future__ import annotations

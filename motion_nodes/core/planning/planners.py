@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Planner registry, with settings and common aliases.
+"""Planner registry, with aliases, parameters as text, and the straight-line planner.
 
-Planner parameters as text, for all groups or for one; straight-line planner in joint
-space.
+Parameters are set for all groups or for one.
 """
 
 from __future__ import annotations

@@ -5,9 +5,7 @@ Two strategies alternate. Descent: each step is the shortest joint displacement,
 distances, that separates all pairs that are too close, brings no collision-free pair closer, and
 moves joints outside their limits inwards (a quadratic program with a few rows, solved in its dual
 by coordinate ascent). Sampling: collision-free configurations nearby, reached in a straight line. A
-path is valid only if depths along it never increase.
-
-Checks that depths decrease along a path: of pairs in collision, of joints outside
+path is valid only if depths along it never increase: of pairs in collision, of joints outside
 limits.
 """
 

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The basic rapidly-exploring random tree (RRT).
+"""Rapidly-exploring random trees with one tree: the basic RRT, and the asymptotically optimal RRT*.
 
-Asymptotically optimal rapidly-exploring random tree (RRT*): the path improves with time. The first
-path comes from RRT-Connect, which solves problems that a single tree does not (``first_path``). It
-becomes the first branch of the tree; from then on it is RRT* with informed samples, so the cost
-never increases and the search remains asymptotically optimal: samples are uniform over all
-configurations that a shorter path can contain.
+A path of RRT* improves with time. The first one comes from RRT-Connect, which solves problems that
+a single tree does not (``first_path``). It becomes the first branch of the tree; from then on it is
+RRT* with informed samples, so the cost never increases and the search remains asymptotically
+optimal: samples are uniform over all configurations that a shorter path can contain.
 """
 
 from __future__ import annotations

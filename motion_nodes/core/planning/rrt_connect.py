@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """RRT-Connect: two trees, from the start and from the goals, that grow until they meet.
 
-Bidirectional search (RRT-Connect): the two trees, their memory, and the calls of the
-kernels.
+:class:`TwoTrees` has the memory of the trees and calls the kernels.
 """
 
 from __future__ import annotations

@@ -3,9 +3,8 @@
 
 The links are solved for one after the other, each with the joints that no link before it uses; so
 arms without common joints are independent of each other. If a link is not reached with the joints
-that the others share with it, all poses together are reached by Newton's method from there.
-
-Configurations for a pose goal, sampled by inverse kinematics.
+that the others share with it, all poses together are reached by Newton's method from there. For a
+goal of one pose, configurations are sampled by inverse kinematics.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tool paths composed of lines, rotations and arcs, each starting at the previous end.
-
-Segments of a tool path: lines, rotations on the spot, circular arcs, and their chain.
-"""
+"""Tool paths composed of lines, rotations on the spot and arcs, each from the previous end."""
 
 from __future__ import annotations
 

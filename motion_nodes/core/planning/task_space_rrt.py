@@ -6,9 +6,8 @@ therefore searches alone for a bounded number of iterations; then inverse kinema
 configurations for RRT-Connect. If there are none, or it finds no path, the tree continues. The
 switch depends on iterations, not time, so equal seeds give equal paths.
 
-Settings of the planner for task-space targets, and its configuration file. Names and defaults are
-those of NVIDIA's Lula RRT and cuMotion, for compatibility with their files; older spellings are
-accepted.
+Names and defaults of the settings and of the configuration file are those of NVIDIA's Lula RRT and
+cuMotion, for compatibility with their files; older spellings are accepted.
 """
 
 from __future__ import annotations

@@ -1,19 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """``TrajOpt``: first paths by RRT-Connect, optimized to curves of short duration.
 
-Optimization of a curve: low velocities and accelerations, and clearance from obstacles. With the
-duration T, velocities and accelerations of a curve q(u), u = t / T, are q' / T and q'' / T^2. The
-sum of their squares relative to the limits, integrated over the curve, is a quadratic form of the
-control points; clearances that are too small are added as squares (hinge loss, as in J. Schulman et
-al., "Motion planning with sequential convex optimization and convex collision checking", Int. J.
+The cost of a curve is that of velocities, accelerations and missing clearances. With the duration
+T, velocities and accelerations of a curve q(u), u = t / T, are q' / T and q'' / T^2. The sum of
+their squares relative to the limits, integrated over the curve, is a quadratic form of the control
+points; clearances that are too small are added as squares (hinge loss, as in J. Schulman et al.,
+"Motion planning with sequential convex optimization and convex collision checking", Int. J.
 Robotics Research 33(9), 2014). The sum of squares is minimized by the Levenberg-Marquardt method.
 The exact time parameterization of the curve follows afterwards.
 
-Uniform B-splines over a parameter from 0 to 1, clamped at their first and last point. Source: C. de
-Boor, "A Practical Guide to Splines", 1978, chapters IX and X.
-
-Clearances of many configurations that are too small, with their gradients; settings of
-trajectory optimization.
+Curves are uniform B-splines over a parameter from 0 to 1, clamped at both ends. Source: C. de Boor,
+"A Practical Guide to Splines", 1978, chapters IX and X.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Common parts of tree planners: start and goals, batches of iterations, path extraction.
 
-Goals: valid, collision-free configurations that satisfy them, or why none exist. A joint goal
-without tolerance is one configuration; for goals with tolerances, and for poses, several are
-sampled, all of which become roots of the search, because it is unknown which of them is easiest to
-reach.
+Roots are valid, collision-free configurations that satisfy the goals. A joint goal without
+tolerance is one configuration; for goals with tolerances, and for poses, several are sampled, all
+of which become roots of the search, because it is unknown which of them is easiest to reach.
 """
 
 from __future__ import annotations

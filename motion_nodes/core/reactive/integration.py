@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Integration of accelerations to motion within all joint limits, for any parameters.
 
-Time scaling: a policy is slowed down where its accelerations jump. A policy at speed s is evaluated
-at velocity qd / s and its acceleration is multiplied by s^2: the same path at another speed. A jump
-reduces s, which then recovers gradually. Source of names and values: RmpFlowSmoothed of Isaac Sim
-(Cortex).
+A policy is slowed down where its accelerations jump. At speed s it is evaluated at velocity qd / s
+and its acceleration is multiplied by s^2: the same path at another speed. A jump reduces s, which
+then recovers gradually. Source of names and values: RmpFlowSmoothed of Isaac Sim (Cortex).
 """
 
 from __future__ import annotations

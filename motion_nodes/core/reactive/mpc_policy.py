@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reactive MPC as a policy with the interface of RMPflow.
 
-Planner of the reactive MPC: samples motions, evaluates them, and selects one. Source: G. Williams,
-A. Aldrich, E. Theodorou, Model predictive path integral control, JGCD 40(2), 2017, for the weighted
-mean of samples; M. Bhardwaj et al., STORM: an integrated framework for fast joint-space
-model-predictive control for reactive manipulation, CoRL 2021, for the costs of arms.
+Its planner samples motions (stop, direct motions, variations of the last plan, detours), evaluates
+them, and selects one. Source: G. Williams, A. Aldrich, E. Theodorou, Model predictive path integral
+control, JGCD 40(2), 2017, for the weighted mean of samples; M. Bhardwaj et al., STORM: an
+integrated framework for fast joint-space model-predictive control for reactive manipulation, CoRL
+2021, for the costs of arms.
 
-Joint configurations at a target, at which the motions of the reactive MPC may end. A target of the
-tool has several configurations (branches of inverse kinematics, redundancy). The best of them,
-collision-free and close, are goals; while the target moves, they follow it.
-
-Sampled attractors: stop, direct motions, variations of the plan, and detours.
+Motions end at joint configurations of the target. A target of the tool has several configurations
+(branches of inverse kinematics, redundancy). The best of them, collision-free and close, are goals;
+while the target moves, they follow it.
 """
 
 from __future__ import annotations

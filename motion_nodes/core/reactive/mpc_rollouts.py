@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rollouts of sampled motions of one robot: attractors in, costs and clearances out.
 
-Guides out of traps: waypoints in joint space, connected by collision-free straight lines. Two
+Guides out of traps are waypoints in joint space, connected by collision-free straight lines. Two
 trees, from the robot's configuration and from its goals, grow by one step per plan: each is
 extended towards many random configurations at once, and its new nodes are connected with the other
 tree. All lines of a step are checked in one call of the rollouts' code.
@@ -9,7 +9,7 @@ tree. All lines of a step are checked in one call of the rollouts' code.
 Source: J. Kuffner, S. LaValle, RRT-Connect: an efficient approach to single-query path planning,
 ICRA 2000.
 
-Obstacles at each step of the horizon, predicted with constant twists.
+Obstacles are predicted with constant twists over the horizon.
 """
 
 from __future__ import annotations

@@ -2,11 +2,8 @@
 """One evaluation of the policy in plain NumPy, RMP by RMP.
 
 It reports the contribution of each RMP. Formulas are those of the generated code, but combined by
-point Jacobians instead of rigid bodies, for comparison in tests.
-
-Distance of one moving point to all obstacles, in NumPy: the formulas of the generated
-code; link pairs of self-collision avoidance, and the joints between them; link pairs of
-self-collision avoidance as tables of the generated code.
+point Jacobians instead of rigid bodies, for comparison in tests. The link pairs of self-collision
+avoidance, with the joints between them, are also written as the tables of the generated code.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Obstacles of a policy: a scene, the motion of its objects, and the pose of the robot's base.
 
-Estimates the twists of obstacles from successive scenes, and predicts their poses in between.
+Twists of obstacles are estimated from successive scenes, and their poses predicted in between.
 Without twists, the retreat from a moving obstacle looks like increasing clearance, and the policy
 stops again. Without prediction, it avoids the obstacle's pose at the last update, which is wrong by
 speed times update period.
 
-Obstacles of a scene in the robot's base frame, repacked incrementally; attached bodies
-as spheres in the tool's frame.
+Obstacles are repacked incrementally in the robot's base frame; attached bodies are spheres in the
+tool's frame.
 """
 
 from __future__ import annotations

@@ -9,11 +9,11 @@ path of the previous reference, which is proven collision-free.
 Source: D. Fox, W. Burgard, S. Thrun, The dynamic window approach to collision avoidance, IEEE
 Robotics & Automation Magazine 4(1), 1997, for admissible velocities: those that can be stopped.
 
-Exact collision checks of a policy's motion against static obstacles. Moving objects are handled by
-the RMPs, which retreat: braking would not avoid them. Voxels of cameras, which change with each
-image, are handled by the RMPs, too.
+Exact checks are those against static obstacles. Moving objects are handled by the RMPs, which
+retreat: braking would not avoid them. Voxels of cameras, which change with each image, are handled
+by the RMPs, too.
 
-The newest reference sent by a policy, and detection of other controllers.
+References of other controllers are detected by comparison with the newest one sent.
 """
 
 from __future__ import annotations

@@ -4,15 +4,13 @@
 The newest command is followed; without one, other controllers may move the robot. A motion begins
 at the robot's current reference and ends with a damped stop with obstacle avoidance.
 
-Recovery of a stuck policy, for one target: retreat to its posture once, or use a planner. Local
-minima are typically caused by joints on the wrong side of their ranges and by the wrong elbow
-configuration; starting near its posture the policy finds a path. Obstacles and limits are respected
-during the retreat, and no planner is needed. A planner may solve cases that the retreat does not,
-and is tried first if available; if it fails, the posture is tried, and the planner again later. A
-target that the planner reports as unreachable or in collision is not tried again until it moves or
-the scene changes.
-
-Arrival check of a policy: at its target, or stuck short of it.
+A stuck policy retreats to its posture once for each target, or uses a planner. Local minima are
+typically caused by joints on the wrong side of their ranges and by the wrong elbow configuration;
+starting near its posture the policy finds a path. Obstacles and limits are respected during the
+retreat, and no planner is needed. A planner may solve cases that the retreat does not, and is tried
+first if available; if it fails, the posture is tried, and the planner again later. A target that
+the planner reports as unreachable or in collision is not tried again until it moves or the scene
+changes.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 
 Poses and velocities are in the policy's world frame, times [s] are those of one clock.
 
-Velocity commands: the policy's RMPs attract to points. To move at a velocity, the target must be so
-far ahead that attraction and damping of the RMP balance at that velocity. This lead also
+For velocity commands: the policy's RMPs attract to points. To move at a velocity, the target must
+be so far ahead that attraction and damping of the RMP balance at that velocity. This lead also
 compensates the lag behind a moving target, whose twist is estimated from its successive poses.
 """
 

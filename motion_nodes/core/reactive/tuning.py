@@ -6,12 +6,10 @@ clear improvements. The order is that of the RMPflow Tuning Guide (Isaac Sim doc
 posture; target, with an isotropic metric; collision; target again, with its direction and boost;
 axes; limits; damping. All random numbers come from a seed.
 
-RMPflow settings of a robot without any: the Panda's, in proportion to its size. All parameters with
-a length in their unit are scaled, gains and metrics, too. So the joints of a robot with the Panda's
+A robot without settings gets the Panda's, in proportion to its size. All parameters with a length
+in their unit are scaled, gains and metrics, too. So the joints of a robot with the Panda's
 proportions move as the Panda's do, whatever its size. Otherwise the target of a small arm is weaker
 than its posture, and its attraction is not damped.
-
-Seeded trials of a policy: tasks and measured results.
 """
 
 from __future__ import annotations

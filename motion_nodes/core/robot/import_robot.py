@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Import of robots: a URDF with an XRDF, Lula, cuRobo or SRDF file.
 
-Conversion of SRDF and URDF to the content of a robot.yaml; writes a robot's folder
-atomically: robot.yaml, URDF, spheres and further files.
+The robot's folder (robot.yaml, URDF, spheres and further files) is written atomically.
 """
 
 from __future__ import annotations

@@ -2,10 +2,8 @@
 """Poses as homogeneous (4, 4) matrices: creation, composition, inversion and conversion.
 
 ``X_AB`` is the pose of frame B in frame A; ``compose(X_AB, X_BC)`` is ``X_AC``. Quaternions are
-scalar last (``quat_xyzw``).
-
-Rotation vectors (axis times angle) in plain floats, faster than NumPy for single
-vectors.
+scalar last (``quat_xyzw``). Single rotation vectors (axis times angle) are converted in plain
+floats, faster than NumPy.
 """
 
 from __future__ import annotations

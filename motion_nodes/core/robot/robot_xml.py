@@ -3,8 +3,6 @@
 
 Faults that other readers tolerate are accepted: text before the declaration, another XML version,
 undeclared prefixes.
-
-URDF of a group of joints.
 """
 
 from __future__ import annotations

@@ -2,15 +2,11 @@
 """Reads a URDF into a validated :class:`~motion_nodes.core.robot.tree.KinematicTree`.
 
 urdf_parser_py parses the XML; this module passes it only the elements that describe the robot,
-converts its failures to readable errors and adds checks. The extension ``<mecanum>`` describes
-rollers.
+converts its failures to readable errors and adds checks.
 
-The element ``<mecanum radius="0.04" angle_deg="45"/>`` in a URDF's wheel joint. It defines the
-rollers of an omni or mecanum wheel, as an extension of URDF that other readers ignore. Isaac Sim
-stores the same two numbers as attributes of the joint.
-
-Conversion of a URDF joint (urdf_parser_py) to a validated :class:`Joint`; conversion of
-a URDF link (urdf_parser_py) to a validated :class:`Link`.
+The element ``<mecanum radius="0.04" angle_deg="45"/>`` in a wheel joint defines the rollers of an
+omni or mecanum wheel, as an extension of URDF that other readers ignore. Isaac Sim stores the same
+two numbers as attributes of the joint.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Strict conversion of plain data (from YAML) to a frozen dataclass, with readable errors.
-
-Strict reading and readable writing of YAML.
-"""
+"""YAML: strict reading into frozen dataclasses with readable errors, and readable writing."""
 
 from __future__ import annotations
 

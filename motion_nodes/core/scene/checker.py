@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Collision checks of a robot: with itself, with the world, with attached bodies.
 
-Collision checkers of a robot's groups, kept between requests; resolution of collision
-checks along an edge.
-
-Checks are restricted to pairs that a group of joints moves relative to each other: the arm of a
-mobile robot cannot change contacts between base and floor, or between fingers.
+Checkers of a robot's groups are kept between requests. Checks are restricted to pairs that a group
+of joints moves relative to each other: the arm of a mobile robot cannot change contacts between
+base and floor, or between fingers.
 """
 
 from __future__ import annotations

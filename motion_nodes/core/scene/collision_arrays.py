@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Robots and worlds as arrays for the collision kernels.
 
-Arrays of the world for the kernels: leaves in the robot's base frame, in spatial order; arrays of a
-robot's bodies for the kernels: spheres in the frames of their rigid groups.
-
-Objects as leaves: the primitive pieces that the kernels test spheres against. Most solids are one
-leaf, and the test is exact. A convex mesh consists of the triangles of its hull and one leaf for
-its inside, and is exact as well. Any other mesh consists of its triangles and, if closed, of boxes
-that fill its inside: spheres of at least ``FILLING`` of the mesh's size inside it are always
-detected.
+A robot's bodies are spheres in the frames of their rigid groups; the world consists of leaves in
+the robot's base frame, in spatial order: the primitive pieces that spheres are tested against. Most
+solids are one leaf, and the test is exact. A convex mesh consists of the triangles of its hull and
+one leaf for its inside, and is exact as well. Any other mesh consists of its triangles and, if
+closed, of boxes that fill its inside: spheres of at least ``FILLING`` of the mesh's size inside it
+are always detected.
 """
 
 from __future__ import annotations

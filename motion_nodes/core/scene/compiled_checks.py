@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Collision checks by generated code: arrays of the robot and the world, updated on change.
 
-Distance of each sphere of a robot to the world, by generated code.
+Also computes the distance of each sphere to the world.
 """
 
 from __future__ import annotations

@@ -6,13 +6,10 @@ attached bodies and the world by the shapes of the scene, all as convex pieces. 
 collisions and pairs are those of a :class:`motion_nodes.core.scene.checker.CollisionChecker`, whose
 spheres are used by planners.
 
-Penetration depth and contact point of two convex pieces, for reports; plain NumPy. Source: van den
-Bergen, Proximity queries and penetration depth computation on 3D game objects (GDC 2001), expanding
+Reports contain penetration depth and contact point, in plain NumPy. Source: van den Bergen,
+Proximity queries and penetration depth computation on 3D game objects (GDC 2001), expanding
 polytope algorithm: the Minkowski difference is approximated from inside by a polytope, whose face
 closest to the origin is expanded until it is on the surface.
-
-Robots and worlds as convex pieces, for the exact collision checks; the compiled sweep of
-the exact geometry, with memory that grows on demand.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Triangle meshes as solids: hulls, closedness, and exact signed distances in plain NumPy.
 
-Exact signed distances of points to solids, with directions, in NumPy. The formulas are those of the
-generated code (:mod:`motion_nodes.kernels.formulas.shapes`).
+Distances have directions. The formulas are those of the generated code
+(:mod:`motion_nodes.kernels.formulas.shapes`).
 """
 
 from __future__ import annotations

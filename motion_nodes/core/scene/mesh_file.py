@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reader of mesh files of robot descriptions: STL, OBJ, DAE and (with trimesh) glTF and PLY.
 
-Reader of COLLADA meshes, in metres; colours, textures and animations are ignored. Source: COLLADA
-1.4.1 specification (Khronos, 2008), elements mesh, triangles, polylist, polygons, node,
+Meshes are in metres; colours, textures and animations of COLLADA are ignored. Source: COLLADA 1.4.1
+specification (Khronos, 2008), elements mesh, triangles, polylist, polygons, node,
 instance_geometry, unit. As in RViz and MoveIt, ``up_axis`` is ignored: the URDF defines the
 orientation of a mesh.
 
-Convex hulls of mesh files: the geometry of the exact checks, for the simulation. They are cached on
+The convex hulls of mesh files, which the simulation shares with the exact checks, are cached on
 disk by the content of the file, so that startup neither parses meshes nor imports SciPy.
 """
 

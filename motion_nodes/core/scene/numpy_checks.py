@@ -4,10 +4,9 @@
 Slow, and independent of the kernels' arrays: provides the named pairs of reports, and the reference
 results of the tests.
 
-Signed distances of all checked pairs of spheres, and their gradients; plain NumPy. Self-collision
-pairs are evaluated sphere by sphere in one batch, each solid of the world against all spheres.
-Gradients use central differences of the spheres' centres, so mimic and prismatic joints need no
-special cases.
+Signed distances of pairs of spheres have gradients. Self-collision pairs are evaluated sphere by
+sphere in one batch, each solid of the world against all spheres. Gradients use central differences
+of the spheres' centres, so mimic and prismatic joints need no special cases.
 """
 
 from __future__ import annotations

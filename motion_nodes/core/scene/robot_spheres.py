@@ -4,9 +4,9 @@
 A link's spheres are those of the robot's folder. A link that has only collision geometry in the
 URDF is covered by spheres, so that any URDF works.
 
-Sphere covers of moving solids: links without spheres in the robot's folder, attached bodies. The
-spheres together contain the solid, so a configuration without collisions of the spheres has none of
-the solid; ``excess`` is the max distance by which they exceed it.
+Covers of solids, such as attached bodies: the spheres together contain the solid, so a
+configuration without collisions of the spheres has none of the solid; ``excess`` is the max
+distance by which they exceed it.
 
 Padding and scale of links, as in planning scenes of MoveIt, apply to distances from the world only,
 not to distances between links and attached bodies. A link with a margin becomes two bodies: the

@@ -4,10 +4,9 @@
 A planner keeps its scene while :class:`motion_nodes.core.scene.world.World` creates the next one.
 Unchanged parts are shared between scenes, so ``is`` detects changes.
 
-Frames of a scene: objects, attached bodies, and their subframes ``object/subframe``.
-
-Allowed collision matrix: pairs of links and objects that are not checked. Links that may touch an
-object attached to a link are MoveIt's ``touch_links``.
+Frames of a scene are those of objects, attached bodies, and their subframes ``object/subframe``.
+The allowed collision matrix contains the pairs of links and objects that are not checked. Links
+that may touch an object attached to a link are MoveIt's ``touch_links``.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
 Boxes, spheres and cylinders are those of :mod:`motion_nodes.core.robot.tree`, so that a link's
 geometry is a valid shape of the world.
 
-Properties of each type of solid, and registration of further types. The distance itself is a
-formula of :mod:`motion_nodes.kernels.formulas.shapes`. A mesh has no row: it consists of triangles.
+Further types of solids are registered with their properties. The distance itself is a formula of
+:mod:`motion_nodes.kernels.formulas.shapes`. A mesh has no row: it consists of triangles.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The collision spheres of a robot as an immutable value: every change returns a new set.
 
-This allows editors to store previous sets for undo.
-
-Fitting of few spheres that cover a link's geometry with a small excess; refinement of
-spheres that cover a link: less excess volume by gradient descent; coverage of a link's geometry by
-spheres.
+This allows editors to store previous sets for undo. Spheres are fitted to a link's geometry: few of
+them, with a small excess, which gradient descent reduces.
 """
 
 from __future__ import annotations

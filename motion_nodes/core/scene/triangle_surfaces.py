@@ -1,20 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Surfaces of triangles: closest points, and the points that they enclose.
 
-Winding number of a surface of triangles about points: which of them it encloses. It is the sum of
-the signed solid angles of the triangles over 4 pi: 1 inside a closed surface and 0 outside, and a
-value between in the openings of one that is not closed. Triangles are grouped in blocks; a block
-far from a point counts as a dipole at its centre of area.
+A surface encloses a point according to its winding number about it. This is the sum of the signed
+solid angles of the triangles over 4 pi: 1 inside a closed surface and 0 outside, and a value
+between in the openings of one that is not closed. Triangles are grouped in blocks; a block far from
+a point counts as a dipole at its centre of area.
 
 Sources: Van Oosterom and Strackee, The solid angle of a plane triangle, IEEE Trans. Biomed. Eng. 30
 (1983), equation 8; Barill et al., Fast winding numbers for soups and clouds, ACM Trans. Graph. 37
 (2018), first order.
 
-Closest points of triangles. Either the foot of the perpendicular is inside the triangle, or the
-closest point is on one of its three edges. Source: Ericson, Real-Time Collision Detection (2005),
-5.1.5.
-
-Order in which solids close to each other are neighbours.
+For the closest point of a triangle, either the foot of the perpendicular is inside the triangle, or
+the closest point is on one of its three edges. Source: Ericson, Real-Time Collision Detection
+(2005), 5.1.5.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 Collision checks use axis-aligned boxes that exactly cover the occupied voxels: neighbouring voxels
 are merged, so a map of 15 000 voxels has about 2000 boxes.
 
-OctoMap's serialized trees, from and to voxels. Source of the formats: OctoMap 1.10,
+Voxels are converted from and to OctoMap's serialized trees. Source of the formats: OctoMap 1.10,
 ``writeBinaryNode`` and ``writeNodesRecurs``. Both list the nodes in depth-first order. In the
 binary format a node with children has two bytes, two bits for each child: 0 unknown, 1 free, 2
 occupied, 3 with children. In the full format each node has its log-odds (float) and a byte with one

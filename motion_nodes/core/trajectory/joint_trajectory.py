@@ -4,8 +4,6 @@
 Between two points with velocities and accelerations the interpolation is quintic, with velocities
 only cubic, else linear. Source: ros2_controllers, joint_trajectory_controller, "Trajectory
 Representation".
-
-Interface of joint trajectories: start, end, and states in between.
 """
 
 from __future__ import annotations

@@ -6,9 +6,8 @@ there. A bridge, the fastest jerk-limited motion between two states (Ruckig), co
 (position, velocity, acceleration) of the running motion with a later state of the new one. Of
 several such states the one with a collision-free bridge and the earliest arrival is used.
 
-Time-optimal, jerk-limited motion from one joint state to another, without a given path. Computed by
-Ruckig (Berscheid and Kröger, "Jerk-limited real-time trajectory generation with arbitrary target
-states", RSS 2021) from state to state, without intermediate waypoints.
+Bridges are computed by Ruckig (Berscheid and Kröger, "Jerk-limited real-time trajectory generation
+with arbitrary target states", RSS 2021) from state to state, without intermediate waypoints.
 """
 
 from __future__ import annotations

@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Motions through joint waypoints, by a named method.
+"""Motions through joint waypoints by a named method, with limits and parameters set by name.
 
-Cubic splines over time, scaled until a limit is reached. This is the meaning of time-optimal in
+Cubic splines over time are scaled until a limit is reached. This is the meaning of time-optimal in
 Isaac Sim's joint-space generator (Lula): at some time a velocity, an acceleration or a jerk is at
 its limit. The settings have its names and the documented meaning; the computation is our own. The
 fastest motion along the spline is
 :func:`motion_nodes.core.trajectory.time_parameterization.time_optimal`.
-
-Generator of trajectories through joint waypoints, with limits and parameters set by
-name.
 """
 
 from __future__ import annotations

@@ -1,23 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Time parameterization: the fastest motion along a path within all limits, from rest to rest.
 
-Time-optimal motion along a path under limits of velocity, acceleration and jerk. From rest with
-constant jerk the distance grows with the cube of time, so that velocity as a function of distance
-begins with an infinite slope. The path is therefore reparameterized over z from 0 to 1 with
-distance z^3 (10 - 15 z + 6 z^2): its rate is well above 0 at the ends too, and all functions are
-smooth there.
+From rest with constant jerk the distance grows with the cube of time, so that velocity as a
+function of distance begins with an infinite slope. The path is therefore reparameterized over z
+from 0 to 1 with distance z^3 (10 - 15 z + 6 z^2): its rate is well above 0 at the ends too, and all
+functions are smooth there.
 
-Time-optimal motion along a straight line from rest to rest, in closed form. All joints move in
-proportion, so limits of velocity, acceleration and jerk apply to the distance along the line as to
-one joint: seven phases of constant jerk, some of which may be empty.
+The motion along a straight line has a closed form. All joints move in proportion, so limits of
+velocity, acceleration and jerk apply to the distance along the line as to one joint: seven phases
+of constant jerk, some of which may be empty.
 
 Source: L. Biagiotti, C. Melchiorri, "Trajectory Planning for Automatic Machines and Robots",
 Springer 2008, section 3.4 (double S velocity profile, rest to rest).
 
-Speed limits of points that move with the joints, such as a tool, along a path. With the speed s'
-along a path q(s), a point with the Jacobian J moves with ``|J q'| s'``: its limit is one of the
-speed along the path at each place, so that the motion is as fast as all other limits permit where
-the point is slower, and has a phase of constant speed where it is not.
+Points that move with the joints, such as a tool, may have speed limits. With the speed s' along a
+path q(s), a point with the Jacobian J moves with ``|J q'| s'``: its limit is one of the speed along
+the path at each place, so that the motion is as fast as all other limits permit where the point is
+slower, and has a phase of constant speed where it is not.
 """
 
 from __future__ import annotations

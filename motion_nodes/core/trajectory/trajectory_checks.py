@@ -3,7 +3,7 @@
 
 The first problem is reported with joint, point and numbers; the trajectory is rejected.
 
-Playback rate at which a trajectory satisfies limits between its points, too. Many generators
+A playback rate is computed at which limits are satisfied between the points, too. Many generators
 satisfy acceleration limits at their points only: between two points whose accelerations differ, the
 interpolation exceeds them. Slowing the whole trajectory down preserves its path: at rate r,
 velocities are multiplied by r and accelerations by r^2.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plots of trajectories: joints over time with their limits, and the path of the tool.
 
-Axes with curves as SVG text: minimal plotting for trajectories.
+Plots are written as SVG text, without a plotting library.
 """
 
 from __future__ import annotations

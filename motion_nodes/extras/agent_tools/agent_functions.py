@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Executes function calls of a language model for one robot: validation, dry run, confirmation.
 
-Dry runs awaiting confirmation: each motion is planned and described before it is executed. The
-token of a dry run is valid once, for the same function and arguments, and for a limited time. A
-motion of the robot or a stop invalidates all tokens: their plans start from another state.
+Each motion is planned and described before it is executed. The token of a dry run is valid once,
+for the same function and arguments, and for a limited time. A motion of the robot or a stop
+invalidates all tokens: their plans start from another state.
 
 ``nodes/clients/ros_robot_link.py`` implements the interface to a running suite over ROS.
 """

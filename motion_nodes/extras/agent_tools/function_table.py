@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions for language models: names, descriptions and arguments.
 
-Arguments of functions for language models: JSON schema and strict validation. Both are derived from
-one table. Clients may not validate and models invent names, so every value is validated before use.
+JSON schema and strict validation of the arguments are derived from one table. Clients may not
+validate and models invent names, so every value is validated before use.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 
 Counterpart of Isaac Sim's ``ArticulationMotionPolicy`` and ``MotionPolicyController``; joints are
 matched by name, so the robot may have more of them, in any order.
-
-Interface of motion policies, as in Isaac Sim.
 """
 
 from __future__ import annotations

@@ -9,8 +9,6 @@ translation t [m] is ``D_AB = r + e t r / 2``, so ``D_AC = multiply(D_AB, D_BC)`
 Sources: K. Daniilidis, "Hand-eye calibration using dual quaternions", Int. J. Robotics Research
 18(3), 1999; L. Kavan et al., "Geometric skinning with approximate dual quaternion blending", ACM
 Trans. Graphics 27(4), 2008.
-
-Numeric Jacobians by central differences, for checks and for arbitrary functions.
 """
 
 from __future__ import annotations

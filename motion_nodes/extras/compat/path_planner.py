@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Path planner with the interface of Isaac Sim's motion generation (``compute_path``).
 
-Trajectories as joint commands of a robot: single actions or sequences.
+Its trajectories become joint commands of a robot: single actions or sequences.
 """
 
 from __future__ import annotations

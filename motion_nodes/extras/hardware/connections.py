@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Connections to controllers of robots: serial ports and TCP; errors contain a remedy.
 
-Serial port of a servo bus, opened exclusively; errors contain a remedy; a TCP connection to a
-robot's controller; errors contain a remedy.
+A serial port is opened exclusively.
 """
 
 from __future__ import annotations

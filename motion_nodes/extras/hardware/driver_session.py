@@ -9,14 +9,11 @@
 - After a jump of the references, a fault or a lost link it stops until
   :meth:`DriverSession.reset`.
 
-Reference time of a driver's loop with late cycles. During a late cycle a robot holds its last
-command while the references advance. A robot at its limits could not catch up before it has to
-brake, and would overshoot. So the reference time advances by at most a few periods per cycle; the
-rest is a delay along the path. The delay is reduced where the references are below the limits of
-velocity and acceleration, and at rest.
-
-Settings of a driver session; detection of references that a robot cannot follow within
-its velocity limits.
+During a late cycle a robot holds its last command while the references advance. A robot at its
+limits could not catch up before it has to brake, and would overshoot. So the reference time
+advances by at most a few periods per cycle; the rest is a delay along the path. The delay is
+reduced where the references are below the limits of velocity and acceleration, and at rest.
+References that a robot cannot follow within its velocity limits are detected.
 """
 
 from __future__ import annotations

@@ -5,11 +5,10 @@ Positions and velocities of all servos are read by one request per cycle, goals 
 packet. Efforts are estimates: the load register is the fraction of the max torque that the servo
 applies. Registers: memory table of the STS3215 by Feetech.
 
-Calibration of Feetech arms: conversion of servo positions to joint angles. The format is that of
-LeRobot's calibration files: JSON with, by joint, ``id``, ``drive_mode``, ``homing_offset``,
-``range_min`` and ``range_max``. LeRobot also writes offset and range into the servos, so they can
-be read from there. Positions are counts of 4096 per revolution, after the servo has subtracted its
-homing offset.
+The calibration converts servo positions to joint angles. Its format is that of LeRobot's
+calibration files: JSON with, by joint, ``id``, ``drive_mode``, ``homing_offset``, ``range_min`` and
+``range_max``. LeRobot also writes offset and range into the servos, so they can be read from there.
+Positions are counts of 4096 per revolution, after the servo has subtracted its homing offset.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Driver of Franka arms: joint impedance control by franky, and the Franka Hand.
 
-The Franka Hand, which executes single motions instead of a stream. A thread starts a motion when
-the commanded width is constant: ``move`` to open and ``grasp`` to close, so that objects are held
-with a force. The width is read by the same thread. A motion under way ends early at
-:meth:`FrankaHand.hold`, and when the command comes to rest elsewhere.
+The hand executes single motions instead of a stream. A thread starts a motion when the commanded
+width is constant: ``move`` to open and ``grasp`` to close, so that objects are held with a force.
+The width is read by the same thread. A motion under way ends early at :meth:`FrankaHand.hold`, and
+when the command comes to rest elsewhere.
 """
 
 from __future__ import annotations

@@ -5,11 +5,10 @@ A thread of franky computes joint torques at 1 kHz from the last reference (join
 compensation of gravity and Coriolis torques), and limits their rate of change. If a reference is
 late, the target is unchanged; no reference can cause a discontinuity reflex.
 
-Modes and errors of a Franka robot, with remedies. Source: Franka Robotics, "Franka Control
-Interface documentation", libfranka ``errors.h``.
+Texts of modes and errors contain remedies. Source: Franka Robotics, "Franka Control Interface
+documentation", libfranka ``errors.h``.
 
-Reads a robot in a thread: libfranka blocks without a timeout on an unresponsive robot;
-settings of the driver of Franka arms.
+The robot is read in a thread: libfranka blocks without a timeout on an unresponsive one.
 """
 
 from __future__ import annotations

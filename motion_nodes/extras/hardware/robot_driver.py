@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Interface of drivers of real robots.
+"""Interface and registry of drivers of real robots.
 
 A driver converts between SI units by joint name and its bus, without rules of motion. Enabling,
 references and holding are managed by
 :class:`~motion_nodes.extras.hardware.driver_session.DriverSession`, the same for all drivers.
 
-Driver registry: drivers of the suite and of other packages. Other packages register a driver by an
-entry point in the group ``motion_nodes.drivers``: a subclass of
-:class:`RobotDriver` (docs/extending.md).
+Other packages register a driver by an entry point in the group ``motion_nodes.drivers``: a subclass
+of :class:`RobotDriver` (docs/extending.md).
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Driver of a two-wheeled base with a microcontroller (docs/real_robots.md has its firmware).
 
-Lines between the suite and the board of a two-wheeled base (docs/real_robots.md).
+Lines between the suite and the board:
 
     W left right*hh      velocities of the wheels [encoder counts/s], integers
     Q*hh                 request of the state, without a command
     E 0|1*hh             motors off or on
     S left right vleft vright flags*hh      answer to each of them: counts, counts/s, flags
 
-``hh`` is the exclusive or of the bytes before ``*``, as two hexadecimal digits. A watchdog of
-the board stops the motors 0.2 s after the last ``W``.
+``hh`` is the exclusive or of the bytes before ``*``, as two hexadecimal digits. A watchdog of the
+board stops the motors 0.2 s after the last ``W``.
 """
 
 from __future__ import annotations

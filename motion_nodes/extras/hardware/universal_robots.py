@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Driver of arms of Universal Robots, by RTDE, a URScript program and the dashboard server.
 
-States of a controller of Universal Robots, with remedies. Source: Universal Robots, "Real-Time Data
-Exchange (RTDE) Guide" and the e-Series user manual.
+Texts of controller states contain remedies. Source: Universal Robots, "Real-Time Data Exchange
+(RTDE) Guide" and the e-Series user manual.
 
-The URScript program that moves the arm from RTDE registers, at the period of its controller.
-Registers, all in the range that is reserved for external clients:
+The URScript program moves the arm from RTDE registers, at the period of its controller. Registers,
+all in the range that is reserved for external clients:
 
     input  double  24 to 29   positions [rad]
     input  double  30 to 35   velocities [rad/s]

@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Connections to a controller of Universal Robots: Real-Time Data Exchange, dashboard server.
 
-A client of the Real-Time Data Exchange: one recipe of outputs, one of inputs.
-
-Packages of the Real-Time Data Exchange (RTDE), protocol version 2, of Universal Robots.
+The client of the Real-Time Data Exchange (RTDE, protocol version 2) has one recipe of outputs and
+one of inputs. Its packages:
 
     size (uint16, with the header)  type (uint8)  payload        numbers are big-endian
 
 Source: Universal Robots, "Real-Time Data Exchange (RTDE) Guide".
 
-Client of the dashboard server: text commands for functions of the pendant. Source: Universal
-Robots, "Dashboard Server e-Series, port 29999".
+The dashboard server executes functions of the pendant by text commands. Source: Universal Robots,
+"Dashboard Server e-Series, port 29999".
 """
 
 from __future__ import annotations

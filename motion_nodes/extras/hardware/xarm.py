@@ -2,10 +2,8 @@
 """Driver of xArms: servo motion (``set_servo_angle_j``) by the vendor's SDK.
 
 The client of the controller uses the SDK, too. Each call is one request; its answer contains an
-error flag. The report threads of the SDK are not used.
-
-Settings of the driver of xArms; the vendor's package ``xarm-python-sdk``, and its texts
-for the errors of a controller.
+error flag. The report threads of the SDK are not used. Errors of a controller have the texts of the
+vendor's package ``xarm-python-sdk``.
 """
 
 from __future__ import annotations

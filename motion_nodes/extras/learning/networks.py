@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Networks of policies and values, with analytic gradients.
 
-Gaussian policy with state-independent standard deviations, and a separate value function;
-multilayer perceptrons with analytic gradients: one flat vector of parameters, no autograd; running
-normalization of observations; a trained policy: deterministic actions of observations.
+Policies are Gaussian with state-independent standard deviations, with a separate value function,
+both multilayer perceptrons: one flat vector of parameters, no autograd. Observations are normalized
+by running statistics; a trained policy is deterministic.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training loop: collect, update, report; and deterministic evaluation.
 
-Rollouts of a policy in shards of environments, by any ``concurrent.futures`` executor. Shards are
+A policy is rolled out in shards of environments, by any ``concurrent.futures`` executor. Shards are
 independent and can be pickled, for threads, processes, or the executors of Dask and Ray. Results do
 not depend on the worker or the order of execution.
 """

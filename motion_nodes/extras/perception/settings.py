@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of occupancy maps and of the detection of objects.
-
-Settings of an occupancy map; settings of the detection of objects in point clouds; the box-shaped
-region that cameras are used for.
-"""
+"""Settings of occupancy maps, of object detection, and of the region that cameras observe."""
 
 from __future__ import annotations
 

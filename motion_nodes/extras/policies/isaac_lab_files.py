@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Descriptions of policies that Isaac Lab writes.
+"""Readers of the descriptions of policies that Isaac Lab writes.
 
-Reads Isaac Lab's IO_descriptors.yaml (``export_io_descriptors=true``) into a PolicySpec. The schema
-is described in docs/policies.md. Other fields are ignored; the field ``motion_nodes`` contains
-additional information that Isaac Lab does not export.
+IO_descriptors.yaml (``export_io_descriptors=true``) becomes a PolicySpec. The schema is described
+in docs/policies.md. Other fields are ignored; the field ``motion_nodes`` contains additional
+information that Isaac Lab does not export.
 
-Reads the configuration of a training environment (Isaac Lab's env.yaml) into a PolicySpec. The file
-contains no order of joints: it is that of the articulation in training, which the user gives, or
-the breadth-first order of the robot's tree. Source of the fields: behaviour of Isaac Lab's
-ManagerBasedRLEnvCfg and of Isaac Sim's PolicyController.
+So does the configuration of a training environment (env.yaml). That file contains no order of
+joints: it is that of the articulation in training, which the user gives, or the breadth-first order
+of the robot's tree. Source of the fields: behaviour of Isaac Lab's ManagerBasedRLEnvCfg and of
+Isaac Sim's PolicyController.
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
 
 Files are never unpickled: checkpoints of torch (``torch.save``) are rejected by their content.
 
-Actuator networks: joint efforts from position errors and velocities, learned from hardware. The
-LSTM of ANYmal C has the inputs (position error, velocity) of each joint and a state; the MLP has
-the last values of both, scaled. Source: Isaac Lab's ActuatorNetLSTM and ActuatorNetMLP; J. Hwangbo
-et al., Learning agile and dynamic motor skills for legged robots, 2019.
+Actuator networks compute joint efforts from position errors and velocities, learned from hardware.
+The LSTM of ANYmal C has the inputs (position error, velocity) of each joint and a state; the MLP
+has the last values of both, scaled. Source: Isaac Lab's ActuatorNetLSTM and ActuatorNetMLP; J.
+Hwangbo et al., Learning agile and dynamic motor skills for legged robots, 2019.
 """
 
 from __future__ import annotations

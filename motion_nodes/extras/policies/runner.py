@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Evaluation of a policy: joint targets from measurements, once per period.
 
-Gait phases: walking policies may observe sines and cosines of the phases of two feet;
-limits the command of a policy to its range in training, and its rate of change.
+Walking policies may observe sines and cosines of the phases of two feet. Commands are limited to
+their range in training, and in their rate of change.
 """
 
 from __future__ import annotations

@@ -2,10 +2,8 @@
 """Conversion of an MJCF to a URDF: tree, joints, limits, masses, shapes, meshes.
 
 MuJoCo compiles the file, so that default classes, includes and compiler settings have their exact
-semantics. Scenery (floors, lights, free objects) is omitted.
-
-Shapes of an MJCF's bodies as elements of a URDF; meshes are written as STL; physics of
-an MJCF that the simulation keeps in addition to tree and drives.
+semantics. Scenery (floors, lights, free objects) is omitted. Meshes are written as STL. Physics
+that a URDF cannot contain is kept for the simulation.
 """
 
 from __future__ import annotations

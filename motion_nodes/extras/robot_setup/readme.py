@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """README of a new robot: measured and estimated data, and what to check.
 
-A picture of a robot and its collision spheres; needs no GPU, display or library.
+Its picture of the robot and its collision spheres needs no GPU, display or library.
 """
 
 from __future__ import annotations

@@ -3,11 +3,8 @@
 
 Operates on the XML, so that the copy in the robot's folder differs from the original only in the
 repairs. Errors that cannot be repaired (missing or duplicate names, loops) are reported with their
-line.
-
-Repair of a URDF's joints: types and mimic relations; repair of a URDF's limits: missing,
-swapped and contradictory ones; repair of a URDF's links: masses, shapes, colours, and numbers in
-attributes.
+line. Repaired are types and mimic relations of joints, missing, swapped and contradictory limits,
+and masses, shapes, colours and numbers of links.
 """
 
 from __future__ import annotations

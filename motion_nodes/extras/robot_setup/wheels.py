@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Detection of wheels from a robot's geometry.
 
-Detection of mecanum wheels in a URDF without joints of rollers. Few URDFs model rollers as joints.
-Most have rollers in a mesh, diagonal friction directions for Gazebo, or the word in the name of a
+Mecanum wheels are detected without joints of rollers, too. Few URDFs model rollers as joints. Most
+have rollers in a mesh, diagonal friction directions for Gazebo, or the word in the name of a
 plugin, a controller or the file.
 """
 

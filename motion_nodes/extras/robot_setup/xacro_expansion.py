@@ -3,10 +3,8 @@
 
 xacro runs in another process, because a file may loop for ever. Packages are found by
 :class:`~motion_nodes.extras.robot_setup.package_search.PackageSearch`, so that ``$(find NAME)``
-works for packages that are not installed.
-
-Remaining xacro expressions in a URDF: environment variables are substituted, others
-reported.
+works for packages that are not installed. Of expressions that remain in a URDF, environment
+variables are substituted and others reported.
 """
 
 from __future__ import annotations

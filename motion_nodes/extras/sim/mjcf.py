@@ -2,9 +2,8 @@
 """Construction of a MuJoCo model from the kinematic trees and descriptions of a cell's robots.
 
 Names in the model: ``<robot>/<link>`` for bodies, ``<robot>/<joint>`` for joints, actuators and
-mimic constraints, ``<robot>/floating`` for the free joint of a wheeled base.
-
-Rollers of omni and mecanum wheels as passive bodies on the rim of their wheel.
+mimic constraints, ``<robot>/floating`` for the free joint of a wheeled base. Rollers of omni and
+mecanum wheels are passive bodies on the rim of their wheel.
 """
 
 from __future__ import annotations

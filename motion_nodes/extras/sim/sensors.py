@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sensors of a simulated cell: ray casts against the collision geometry.
+"""Sensors of a simulated cell: ray casts against the collision geometry, without a GPU.
 
-Depth cameras of a simulated cell: ray casts against the collision geometry, without a GPU. A camera
-renders a snapshot of the world, so it can run in a thread of its own.
+A camera renders a snapshot of the world, so it can run in a thread of its own.
 """
 
 from __future__ import annotations

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Surface (suction) grippers in MuJoCo: weld constraints with ray casts and force limits.
 
-When the gripper closes, the pad at each attachment point casts rays along its axis.
-A free body on which the pad seals is welded to the link at its current pose;
-after some settling steps the weld breaks as soon as the load exceeds what the pad can hold.
-Behaviour and names are those of Isaac Sim's surface gripper, whose pads have no radius.
+When the gripper closes, the pad at each attachment point casts rays along its axis. A free body on
+which the pad seals is welded to the link at its current pose; after some settling steps the weld
+breaks as soon as the load exceeds what the pad can hold. Behaviour and names are those of Isaac
+Sim's surface gripper, whose pads have no radius.
 
-Model of a suction pad: sealing and holding force. A pad seals if its whole rim lies on one object.
-The normal force N on the rim is the force of the vacuum minus the pull. The rim lifts if a bending
-moment M unloads a point of the rim (a thin ring), and it slips if shear T and torsion Q exceed
-friction:
+A pad seals if its whole rim lies on one object. The normal force N on the rim is the force of the
+vacuum minus the pull. The rim lifts if a bending moment M unloads a point of the rim (a thin ring),
+and it slips if shear T and torsion Q exceed friction:
 
     N = vacuum pi r^2 - pull,    2 |M| / r <= N,    T^2 + (Q / r)^2 <= (friction N)^2
 

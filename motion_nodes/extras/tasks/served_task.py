@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One task of a server: from its text to its end.
 
-Task planners: built-in rules, or any language model behind a function. A model only proposes text,
-which is parsed, validated and checked like any other plan; errors are returned to the model, a
-bounded number of times.
+Its planner is a set of built-in rules, or any language model behind a function. A model only
+proposes text, which is parsed, validated and checked like any other plan; errors are returned to
+the model, a bounded number of times.
 """
 
 from __future__ import annotations

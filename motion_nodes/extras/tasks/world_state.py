@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """World state of a task: objects with poses and shapes, places, and what is held.
 
-Objects other than a single box, cylinder or sphere: meshes and compound shapes. For grasps, and as
-a supporting surface, such an object is represented by its bounding box in its own frame; next to a
-place, by its parts, each as its shape or its bounding box. In the planning scene it keeps its
-shape.
+For grasps, and as a supporting surface, an object of meshes or several shapes is represented by its
+bounding box in its own frame; next to a place, by its parts, each as its shape or its bounding box.
+In the planning scene it keeps its shape.
 """
 
 from __future__ import annotations

@@ -2,10 +2,8 @@
 """Displays beside the robots: frames of /tf, a cloud, a laser scan, markers, a path, an image.
 
 An image is also shown in the scene, before its camera, where it lies over what the camera sees.
-
-The folder of displays on the panel, with the topics to choose from; axes and
-names of the frames of /tf, as RViz's TF display; frames of /tf in the page's world, in which only
-the robots are placed; a point cloud of a sensor on the page.
+Frames of /tf have axes and names as in RViz's TF display, in the page's world, in which only the
+robots are placed. A folder of the panel has the topics to choose from.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The drive pad of one base on the panel; handlers run on viser's event loop.
 
-State of a drive pad with a deadman switch; independent of clock and page. A direction is active
-only while its button is held: the page repeats the event, and a timeout, a release, *Stop* or a
+The state of a pad has a deadman switch, independent of clock and page. A direction is active only
+while its button is held: the page repeats the event, and a timeout, a release, *Stop* or a
 disconnected page ends it. A latched direction is active until it is stopped or the page that
 latched it disconnects.
 
-Arrow keys that drive a base: a checkbox of a drive pad, and the part of the page's script. A held
-key holds the button of its direction, with the same deadman switch: the page repeats the event, and
-its end stops the base. The checkbox is an element of HTML, so that each page has its own: somebody
-who turns the keys on does not do so for others.
+Arrow keys drive a base where a checkbox of its pad is set. A held key holds the button of its
+direction, with the same deadman switch: the page repeats the event, and its end stops the base. The
+checkbox is an element of HTML, so that each page has its own: somebody who turns the keys on does
+not do so for others.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ All functions run on viser's event loop, so values from a page and values sent t
 in order. A value sent to a page overwrites the user's input: so a robot at rest sends none, and the
 first value from a page ends the updates.
 
-Joint sliders as the goal state of the planner: the mode, its buttons, and a ghost of the goal. In
-this mode sliders command nothing: they move the ghost, and Plan and Execute send its positions.
+In the mode for goals of the planner sliders command nothing: they move the ghost, and Plan and
+Execute send its positions.
 """
 
 from __future__ import annotations

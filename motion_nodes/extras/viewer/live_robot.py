@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One robot of a running viewer: its received state, its scene nodes and its panel.
 
-Button of a surface gripper on the panel of its robot; hidden for robots without one; the
-trail of a mobile base: its past positions as a line; 2D Goal Pose: a click on the floor is a goal
-for a base.
+A surface gripper has a button; a mobile base has a trail of past positions, and a click on the
+floor is its goal (2D Goal Pose).
 """
 
 from __future__ import annotations

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The web server of the page: port, access control, theme; prints nothing to the console.
 
-Access control of the page: a token in its address, and WebSockets only from the page itself.
-Neither other web sites open in the same browser nor other users of the computer may command the
-robots. The address contains a token; opening it stores the token in a cookie that the browser sends
-with every later request. Browsers report the site that opens a WebSocket (``Origin``); only the
-page's own site is accepted. Without TLS the token can be read on the network (docs/security.md).
+Access needs a token in the page's address, and WebSockets come only from the page itself. Neither
+other web sites open in the same browser nor other users of the computer may command the robots. The
+address contains a token; opening it stores the token in a cookie that the browser sends with every
+later request. Browsers report the site that opens a WebSocket (``Origin``); only the page's own
+site is accepted. Without TLS the token can be read on the network (docs/security.md).
 
-Choice of the TCP port of the web page. viser itself would try a thousand ports without a message,
-and block forever if the host cannot be bound. So the port is chosen here first.
+The TCP port is chosen here: viser itself would try a thousand ports without a message, and block
+forever if the host cannot be bound.
 
-Script of the page: Esc in input fields, arrow keys, hold and release of sliders, notices. viser
-ignores hotkeys in input fields, which keep the focus after input; does not distinguish slider drags
-from number input; keeps the last state on the page after the suite has ended; and shows no panel
-without WebGL, so the WebGL notice contains the buttons to stop and to resume. Its notice on
+A script of the page adds Esc in input fields, arrow keys, hold and release of sliders, and notices:
+viser ignores hotkeys in input fields, which keep the focus after input; does not distinguish slider
+drags from number input; keeps the last state on the page after the suite has ended; and shows no
+panel without WebGL, so the WebGL notice contains the buttons to stop and to resume. Its notice on
 software rendering stays over the scene and takes its clicks; here notices let the pointer through,
 and that one closes by itself and is shown once per browser.
 """

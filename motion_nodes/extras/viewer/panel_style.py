@@ -4,11 +4,8 @@
 The style is an HTML element beside the elements it applies to, which it finds by their ids. In a
 browser that does not know the selectors, the elements are stacked.
 
-The unit of the angles on the panel; all methods run on viser's event loop. Only the panel converts:
-commands, states and the values that panels store are in radians.
-
-Colours of buttons: motion buttons have the colour of the theme, stop buttons are red;
-status lines of the panel.
+Only the panel converts the unit of angles: commands, states and the values that panels store are in
+radians. Motion buttons have the colour of the theme, stop buttons are red.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plots of joint positions and velocities over time; all methods run on viser's event loop.
 
-Recent joint positions and velocities of a robot, for plots relative to their limits; the
-page of a training run: its learning curve, updated during training.
+Values are drawn relative to their limits. A training run has a page of its own with its learning
+curve.
 """
 
 from __future__ import annotations

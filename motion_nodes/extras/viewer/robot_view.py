@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scene nodes of one robot: one per link, nested like the kinematic tree, with its shapes.
 
-Boxes, cylinders and spheres of a link merged into one triangle mesh. Each scene node costs the page
-time when it is added and in every frame, and a robot may have a hundred shapes: so shapes of a link
-with the same colour become one node. Vertices at sharp edges are duplicated per face, so that each
-face has its own normals.
+Boxes, cylinders and spheres of a link are merged into one triangle mesh. Each scene node costs the
+page time when it is added and in every frame, and a robot may have a hundred shapes: so shapes of a
+link with the same colour become one node. Vertices at sharp edges are duplicated per face, so that
+each face has its own normals.
 
-Scene nodes of a link's shapes, with pose, colour and material; loading of mesh files;
-robots with missing meshes are drawn with placeholders.
+Missing meshes are drawn as placeholders.
 """
 
 from __future__ import annotations

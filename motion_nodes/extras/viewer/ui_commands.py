@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands given on the page, and their receiver.
 
-A queue with one thread that calls the viewer's callbacks in order, newest value only. viser runs
-callbacks in a thread pool, where a later slider value may overtake an earlier one. Here all calls
-go through one queue in which a newer value replaces a pending one with the same key, so a slow
-callback gets the current command and not a backlog.
+Callbacks are called in order, with the newest value only. viser runs callbacks in a thread pool,
+where a later slider value may overtake an earlier one. Here all calls go through one queue in which
+a newer value replaces a pending one with the same key, so a slow callback gets the current command
+and not a backlog.
 
-Debouncing of the values of a slider and its number field. A number field reports a value for every
+Values of a slider and its number field are debounced. A number field reports a value for every
 keystroke: typing 0.25 yields 0, 0.2 and 0.25, and the robot must not start moving to the first two.
 So a large change is reported only after the value has been constant for some time. Small changes,
 and those of a slider that the pointer holds, are reported immediately.
 
-Detection of pages that are connected but unresponsive. A browser may keep the connection of a page
+Pages that are connected but unresponsive are detected. A browser may keep the connection of a page
 that the user has left, or of a suspended tab. Such a page must not keep a latched drive active. So
 pages with a latched drive are polled periodically; one that does not respond in time is treated as
 disconnected.

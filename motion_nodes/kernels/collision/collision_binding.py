@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Binding of the collision checks: the code, shared by all robots, and the table it reads.
 
-Poses of the robot's groups: the only part of collision checking that is generated per
-robot.
+The poses of the robot's groups are the only part of collision checking that is generated per robot.
 """
 
 from __future__ import annotations

@@ -16,10 +16,10 @@ obstacle in the middle is found early. For each register:
 Spheres are placed only when needed, which is rare. This code is the same for all robots; it reads
 the robot from memory (``collision_memory``).
 
-Entry points of the collision checks as LLVM code: an edge, a state, many states. Configurations are
-float64 [rad or m]. Full turns are removed before the conversion to float32, to keep precision.
+Entry points check an edge, a state, or many states. Configurations are float64 [rad or m]. Full
+turns are removed before the conversion to float32, to keep precision.
 
-Signed distances and directions of spheres to the world as LLVM code, one sphere per lane.
+Signed distances and directions of spheres to the world are computed with one sphere per lane:
 ``nearest(count, x, checked, out, memory)`` finds the closest leaf for each of ``count`` spheres (a
 multiple of the lane count). ``x`` holds x, y, z and radius of the spheres [m], shape (4, count);
 ``checked``, int8, shape (objects, count), selects the objects of each sphere. ``out`` receives

@@ -9,7 +9,7 @@ The robot consists of *groups*, links joined by fixed joints, and *bodies*, sets
 a group. The world consists of *leaves*, the convex pieces of objects, in blocks of one SIMD
 register; a block of blocks is a *branch*.
 
-The kinds of leaves that collision code knows, and the registration of further ones.
+Further kinds of leaves can be registered.
 """
 
 from __future__ import annotations

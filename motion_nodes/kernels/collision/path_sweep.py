@@ -9,14 +9,12 @@ motion in between (Schwarzer, Saha and Latombe, Adaptive dynamic collision check
 multiple articulated robots in complex environments, IEEE Trans. Robotics 21 (2005), with local
 bounds).
 
-Lower and upper bounds of the distance between two convex pieces; GJK in double precision. A piece
-is a core (points, a box, a cylinder or a cone) with a rounding radius, in its own frame. Source:
-Gilbert, Johnson and Keerthi, A fast procedure for computing the distance between complex objects in
+Lower and upper bounds of the distance between two convex pieces are those of GJK. A piece is a core
+(points, a box, a cylinder or a cone) with a rounding radius, in its own frame. Source: Gilbert,
+Johnson and Keerthi, A fast procedure for computing the distance between complex objects in
 three-dimensional space, IEEE J. Robotics and Automation 4 (1988); regions of a triangle: Ericson,
 Real-Time Collision Detection (2005), section 5.1.5. A support point w in direction v gives the
 lower bound v w / |v|, so the lower bound never exceeds the true distance.
-
-Axis-aligned boxes around convex pieces.
 """
 
 from __future__ import annotations

@@ -9,12 +9,10 @@ A formula takes an object with these methods and values that it accepts:
 * :class:`MotionOps` with moving values, which differentiates
   them with respect to time.
 
-Time derivatives of formulas: values that carry their first and second derivative. Evaluated on
-moving values, a formula yields its value and both derivatives along the motion, by the chain rule
-of second order (truncated Taylor series). Source: Griewank and Walther, Evaluating Derivatives
-(2008), chapter 13.
-
-Linear algebra on lists of values: vectors, and matrices as lists of rows.
+Moving values carry their first and second derivative. Evaluated on moving values, a formula yields
+its value and both derivatives along the motion, by the chain rule of second order (truncated Taylor
+series). Source: Griewank and Walther, Evaluating Derivatives (2008), chapter 13. Vectors are lists
+of values, and matrices lists of rows.
 """
 
 from __future__ import annotations

@@ -6,8 +6,7 @@ the closed form is shifted by full turns into the limits, verified by forward ki
 Newton steps where rounding or an approximately matching geometry requires it, and rejected if its
 pose error remains above the tolerance.
 
-Verification of candidate solutions by forward kinematics, and refinement by Newton steps. The arm
-is a product of exponentials, as in :mod:`motion_nodes.kernels.ik.closed_form`.
+The arm is a product of exponentials, as in :mod:`motion_nodes.kernels.ik.closed_form`.
 """
 
 from __future__ import annotations

@@ -6,18 +6,17 @@ step of all eight takes about as long as one in scalar code, so the solve time i
 seed.
 
 The step is straight-line code from :mod:`motion_nodes.kernels.ik.ik_step`; the surrounding loop is
-LLVM text as well. A Numba kernel would be no faster, and importing Numba costs a
-quarter of a second and 100 MB.
+LLVM text as well. A Numba kernel would be no faster, and importing Numba costs a quarter of a
+second and 100 MB.
 
-The loop around a step of inverse kinematics, and the selection of seeds, as LLVM code. Each lane
-descends independently. The first one to converge ends the loop; a stalled lane restarts from the
-next seed.
+Each lane descends independently. The first one to converge ends the loop; a stalled lane restarts
+from the next seed.
 
 The functions take the address of the workspace of :mod:`motion_nodes.kernels.ik.ik_step`.
 ``test/kernels/numpy_ik.py`` does the same in NumPy.
 
-Seeds of inverse kinematics, as LLVM code. Given seeds come first, then one from each block of a
-table of random configurations: the one whose pose is closest to the target, measured by
+Given seeds come first, then one from each block of a table of random configurations: the one whose
+pose is closest to the target, measured by
 
     weight^2 |p - p_T|^2 - closeness * trace(R^T R_T),
 

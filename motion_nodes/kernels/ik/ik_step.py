@@ -15,9 +15,9 @@ Levenberg-Marquardt method", IEEE Trans. Robotics 27(5), 2011, eq. 22 (damping);
 "Projected Newton methods", SIAM J. Control 20(2), 1982 (joints at a limit that the error pushes
 outward are removed from the step).
 
-Workspace of one inverse kinematics solve: memory layout, and NumPy views of it. Generated code and
-the solver share this memory and nothing else. Eight descents run side by side; values that differ
-between them are stored as eight consecutive numbers, one per *lane*.
+Generated code and the solver share the memory of :class:`IkWorkspace` and nothing else. Eight
+descents run side by side; values that differ between them are stored as eight consecutive numbers,
+one per *lane*.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """RMPflow as one call of generated code: memory in, accelerations out.
 
-Self-collision avoidance of links, as LLVM code: a loop over pairs of links and their spheres.
-Spheres a and b of two links have the distance x = |p_a - p_b| - r_a - r_b along the line n through
-both centres. Its Jacobian needs no Jacobian of either point: a force along n acts on both with the
-same moment p x n, so joints that move both cancel, and x changes by (p x n, n) . S_k for each joint
-k between the two links, with S_k the column of the joint (angular, linear about the origin). The
-RMP is that of obstacles.
+Self-collision avoidance is a loop over pairs of links and their spheres. Spheres a and b of two
+links have the distance x = |p_a - p_b| - r_a - r_b along the line n through both centres. Its
+Jacobian needs no Jacobian of either point: a force along n acts on both with the same moment p x n,
+so joints that move both cancel, and x changes by (p x n, n) . S_k for each joint k between the two
+links, with S_k the column of the joint (angular, linear about the origin). The RMP is that of
+obstacles.
 """
 
 from __future__ import annotations

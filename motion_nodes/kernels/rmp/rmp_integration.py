@@ -3,7 +3,7 @@
 
 The code is the same for all robots: it calls a robot's RMPs by address.
 
-Viable joint accelerations: the joint can still stop before its limits with bounded jerk. A state is
+Accelerations are viable: the joint can still stop before its limits with bounded jerk. A state is
 viable if braking, i.e. jerk -J until the acceleration is -B and then constant -B, stops the joint
 before its position limit without exceeding its velocity limit. Of the accelerations reachable from
 the last one, those that lead to a viable state form an interval; the desired acceleration is

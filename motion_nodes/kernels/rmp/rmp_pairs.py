@@ -1,24 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loops over all pairs of spheres and obstacles, one function per shape, as LLVM code.
 
-Loop over all pairs of spheres and obstacles of one shape, as LLVM code. Spheres are processed one
-SIMD register at a time, obstacles one by one. For each sphere, metrics (6 entries of a symmetric
-matrix) and forces (3) are summed, and the min distance is kept. Obstacles whose bounding sphere is
-beyond the range of the RMP from the box around a register's spheres are skipped, which does not
-change the result; the indices of all others are listed first, a register of obstacles at a time, so
-that the loop over them has no branches that depend on distances (a misprediction costs half as much
-as a pair). Repulsions below 1e-13 of their gain are omitted; obstacles that may be closer are in a
-second list.
+Spheres are processed one SIMD register at a time, obstacles one by one. For each sphere, metrics (6
+entries of a symmetric matrix) and forces (3) are summed, and the min distance is kept. Obstacles
+whose bounding sphere is beyond the range of the RMP from the box around a register's spheres are
+skipped, which does not change the result; the indices of all others are listed first, a register of
+obstacles at a time, so that the loop over them has no branches that depend on distances (a
+misprediction costs half as much as a pair). Repulsions below 1e-13 of their gain are omitted;
+obstacles that may be closer are in a second list.
 
-Loop over all pairs of spheres and balls, as LLVM code. Robots among point clouds or many small
-objects have thousands of such pairs, so they are computed in float32, the same spheres beside two
-balls in one register. Distances are accurate to 1e-6 m, sums to 1e-5 of their largest terms, far
-below the accuracy of any sensor.
+Balls have a loop of their own. Robots among point clouds or many small objects have thousands of
+such pairs, so they are computed in float32, the same spheres beside two balls in one register.
+Distances are accurate to 1e-6 m, sums to 1e-5 of their largest terms, far below the accuracy of any
+sensor.
 
-Signed distance of a moving point to an obstacle: value, direction, rate and curvature. The
-curvature is v^T H v, with H the second derivative of the distance: the second time derivative of
-the distance at constant velocity. Inside an obstacle it is taken as 0. Direction and curvature come
-from the distance formula (:mod:`motion_nodes.kernels.formulas.shapes`), evaluated on moving values.
+The signed distance of a moving point has a direction, a rate and a curvature. The curvature is v^T
+H v, with H the second derivative of the distance: the second time derivative of the distance at
+constant velocity. Inside an obstacle it is taken as 0. Direction and curvature come from the
+distance formula (:mod:`motion_nodes.kernels.formulas.shapes`), evaluated on moving values.
 
 Obstacles are stored as in :class:`motion_nodes.kernels.rmp.rmp_memory.ObstacleArrays`.
 """

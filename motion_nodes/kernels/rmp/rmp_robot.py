@@ -7,9 +7,9 @@ columns and link metrics simply add along the tree, and J^T M J is computed with
 sphere, as the composite rigid body algorithm does it for masses. Source: Featherstone, Rigid Body
 Dynamics Algorithms (2008), sections 2.2 to 2.5 and 6.2.
 
-From links to their spheres and back, as LLVM code: velocities out, metrics and forces in. Spheres
-are processed one SIMD register at a time. The spheres of a link need not fill their last block:
-values written beyond them belong to the next link, which is processed afterwards.
+Velocities of links are distributed to their spheres, metrics and forces of spheres added to their
+links. Spheres are processed one SIMD register at a time. The spheres of a link need not fill their
+last block: values written beyond them belong to the next link, which is processed afterwards.
 """
 
 from __future__ import annotations

@@ -4,9 +4,8 @@
 Positions of continuous joints are stored as sampled; edges take the shorter direction. For all
 other joints, the displacement is the plain difference.
 
-Random numbers of the planners' kernels: equal seeds give equal sequences on every machine. Source:
-G. Steele, D. Lea and C. Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014
-(SplitMix64).
+Equal seeds give equal sequences of random numbers on every machine. Source: G. Steele, D. Lea and
+C. Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014 (SplitMix64).
 """
 
 from __future__ import annotations

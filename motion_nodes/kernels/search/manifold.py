@@ -9,8 +9,8 @@ and up to 1 satisfies the original bound, whatever its unit.
 
 Source: D. Berenson, S. Srinivasa and J. Kuffner, "Task space regions", IJRR 30(12), 2011.
 
-Components of task constraints: positions, rotations and view angles, with their derivatives.
-Source: T. Barfoot, "State Estimation for Robotics", 2017, eq. 7.76 (rate of the rotation vector).
+Source of the derivatives: T. Barfoot, "State Estimation for Robotics", 2017, eq. 7.76 (rate of the
+rotation vector).
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The basic rapidly-exploring random tree (RRT); every edge is checked, including the last one.
+"""The basic rapidly-exploring random tree (RRT) and the optimal one (RRT*); every edge is checked.
 
-Asymptotically optimal rapidly-exploring random tree (RRT*): the path improves as the tree grows.
-Costs are always exact: when a node is rewired, the difference is propagated to all its descendants.
-Goals are not nodes, so no branch passes through them; nodes that connect to a goal are stored, and
-the best of them is selected again whenever a cost has changed.
+The path of RRT* improves as the tree grows, and is asymptotically optimal. Costs are always exact:
+when a node is rewired, the difference is propagated to all its descendants. Goals are not nodes, so
+no branch passes through them; nodes that connect to a goal are stored, and the best of them is
+selected again whenever a cost has changed.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ planning", 2000; the reach of nodes: L. Jaillet et al., "Adaptive tuning of the 
 dynamic-domain RRTs", 2005, with the parameters of W. Thomason et al., "Motions in microseconds via
 vectorized sampling-based planning", 2024, who also grow the smaller tree first.
 
-Low-discrepancy samples of joint space, at the cost of one addition per joint. Most solutions pass
-near the region between start and goals, so a fraction of the samples is drawn from the bounding box
-of start and goals with a margin, the others from the whole space.
+Samples of joint space have a low discrepancy, at the cost of one addition per joint. Most solutions
+pass near the region between start and goals, so a fraction of the samples is drawn from the
+bounding box of start and goals with a margin, the others from the whole space.
 
 Additive recurrence: each joint's sample advances by an irrational fraction of its range and is
 wrapped back into it. A random offset makes sequences of different random seeds differ.

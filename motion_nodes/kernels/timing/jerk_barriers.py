@@ -10,9 +10,9 @@ for an acceleration, ``y - j`` and ``y + j`` for a jerk, with a linear in X and 
 and K, and ``y = 1 / sqrt(X)``. Each slack has a multiplier. Accelerations are continuous, so the
 acceleration at the end of an interval is limited by the next interval.
 
-Selection of the limits that :mod:`motion_nodes.kernels.timing.jerk_limited` has to consider. At
-each place of a path, most joints cannot reach a limit before another joint does, at any speed.
-Limits implied by others are left out, which does not change the solution:
+Only limits that can be reached are considered. At each place of a path, most joints cannot reach a
+limit before another joint does, at any speed. Limits implied by others are left out, which does not
+change the solution:
 
 * accelerations: in the plane of X and U, a joint's limit is a strip. Between 0 and the X of the
   velocity limits, reduced to where any U is feasible, a strip contains the others' intersection if

@@ -17,9 +17,6 @@ coefficients of the spline. The terms of the limits, and the selection of those 
 are in :mod:`motion_nodes.kernels.timing.jerk_barriers`, the steps and loops over all intervals in
 :mod:`motion_nodes.kernels.timing.jerk_passes`. Between the grid points the motion may exceed
 limits; there they are tightened, and the method continues.
-
-The clock of a jerk-limited motion: distance along the path over time; spline weights and
-initial coefficients of the jerk-limited motion.
 """
 
 from __future__ import annotations

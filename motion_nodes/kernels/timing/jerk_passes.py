@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loops of :mod:`motion_nodes.kernels.timing.jerk_limited` over all intervals of a path.
+"""Steps of :mod:`motion_nodes.kernels.timing.jerk_limited`, as loops over all intervals of a path.
 
-Steps of the interior-point method of :mod:`motion_nodes.kernels.timing.jerk_limited`. Predictor and
-corrector (S. Mehrotra, "On the implementation of a primal-dual interior point method", SIAM Journal
-on Optimization 2(4), 1992): the predictor, towards zero products of slacks and multipliers, shows
-how much these can be reduced, and how much they differ from their linearization; the corrector aims
-at equal products, with this error removed.
+Each has a predictor and a corrector (S. Mehrotra, "On the implementation of a primal-dual interior
+point method", SIAM Journal on Optimization 2(4), 1992): the predictor, towards zero products of
+slacks and multipliers, shows how much these can be reduced, and how much they differ from their
+linearization; the corrector aims at equal products, with this error removed.
 """
 
 from __future__ import annotations

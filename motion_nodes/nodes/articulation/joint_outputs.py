@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Outputs of the articulation controller: ``joint_command``, ``~/controller_state``, ``~/status``.
 
-Cycles of a joint controller at rest repeat the last command. At rest nothing changes between
-two cycles but time stamps: the robot reports the same values, no command is active, the reference
-stays. Most of these cycles only read their inputs and send the last command again; a complete one
-at a lower rate supervises what depends on time. Any change, of the state, by a message or by
-another thread, makes the same cycle a complete one.
+Cycles at rest repeat the last command. At rest nothing changes between two cycles but time stamps:
+the robot reports the same values, no command is active, the reference stays. Most of these cycles
+only read their inputs and send the last command again; a complete one at a lower rate supervises
+what depends on time. Any change, of the state, by a message or by another thread, makes the same
+cycle a complete one.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clients of ``motion go``, ``task``, ``recover``, ``record``, ``stop`` and ``resume``.
 
-Client of ``motion go``: sends a motion goal to a running suite and waits for its result; client of
-``motion task``: sends a task to a running suite and waits for its end; client of ``motion
-recover``: calls the planner's ``~/recover`` and waits for the response; client of ``motion
-record``: records topics of a running suite to a file; clients of ``motion stop`` and ``motion
-resume``: temporary participants of the latched stop.
+Each sends its goal, task or request to a running suite and waits for the result; ``record`` writes
+topics to a file, ``stop`` and ``resume`` take part in the latched stop for a moment.
 """
 
 from __future__ import annotations

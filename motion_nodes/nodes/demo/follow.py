@@ -5,8 +5,7 @@ The target is sent to RMPflow or inverse kinematics, the obstacle to the plannin
 measured joint states, and target and obstacle at their stamps. When a user drags the target or the
 obstacle in the browser, the demo releases it.
 
-Checks of a tracking arm: tracking error, and distances from the obstacle and between links.
-Measured states are compared with target and obstacle at their stamps.
+Checked are the tracking error and the distances from the obstacle and between links.
 """
 
 from __future__ import annotations

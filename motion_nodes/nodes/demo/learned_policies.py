@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shows of learned policies: "walk" and "drawer".
 
-Show "walk": a Go2 walks by twists, with a published policy. Velocities and tilt are checked against
+In "walk" a Go2 walks by twists, with a published policy. Velocities and tilt are checked against
 the simulation's ground truth. When another client (the browser page, a teleop) commands the robot,
 the demo releases it.
 
-Show "drawer": a Franka opens a drawer by its learned policy. This client replaces a detector: it
+In "drawer" a Franka opens a drawer by its learned policy. This client replaces a detector: it
 publishes the opening and velocity of the drawer, and the position of the handle relative to the
 tool.
 """

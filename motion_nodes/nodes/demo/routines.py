@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shows of several robots: each executes a routine, at the same time; checked by the simulation.
 
-A routine is a generator that yields while it waits, see
-:mod:`motion_nodes.nodes.task.remote_work`.
-
-Tasks of a show: sends them to a task server, and waits for their end.
+A routine is a generator that yields while it waits, see :mod:`motion_nodes.nodes.task.remote_work`.
 """
 
 from __future__ import annotations

@@ -1,20 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shows of tasks: "factory" and "bring".
 
-Show "factory": four Frankas pass a cube and stack four in a shared zone, without contact. Each arm
-has its own planner, task server and planning scene. A fence in each scene separates them; it opens
-to the shared zone for one arm at a time, in a fixed order. Meanwhile the others work in their own
+In "factory" four Frankas pass a cube and stack four in a shared zone, without contact. Each arm has
+its own planner, task server and planning scene. A fence in each scene separates them; it opens to
+the shared zone for one arm at a time, in a fixed order. Meanwhile the others work in their own
 zones. Contacts are reported by MuJoCo, the stack is checked by true poses.
 
-The cell of the show "factory": four arms around a shared zone, and the fences between them. Each
-arm plans within a fence: the wedge in front of its base, which is its own, and the zone in the
-centre while it has the turn. The wedges do not overlap and the zone has one owner, so that plans
-within the fences cannot collide. All numbers are in the base frame of an arm; the cell is the same
-in each base frame.
+Each arm of the factory plans within a fence: the wedge in front of its base, which is its own, and
+the zone in the centre while it has the turn. The wedges do not overlap and the zone has one owner,
+so that plans within the fences cannot collide. All numbers are in the base frame of an arm; the
+cell is the same in each base frame.
 
-Show "bring": a Franka on a Nova Carter brings a cube from a shelf to a table, and back. The robot
-is mounted from both robots on first use. Each round is one sentence to the task server: drive,
-pick, drive, place. The result is checked by true poses of the simulation.
+In "bring" a Franka on a Nova Carter brings a cube from a shelf to a table, and back. The robot is
+mounted from both robots on first use. Each round is one sentence to the task server: drive, pick,
+drive, place. The result is checked by true poses of the simulation.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Services of the planner, in request threads.
 
-Plans, straight paths, sequences and batches; planners, their settings and the robot's model, as
-RViz and MoveIt's clients use; ~/recover: slow motion out of a shallow collision, or back inside
-joint limits.
+They plan motions, straight paths, sequences and batches, list the planners with their settings and
+the robot's model, as RViz and MoveIt's clients use, and recover the robot from a shallow collision.
 """
 
 from __future__ import annotations

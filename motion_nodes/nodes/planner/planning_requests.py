@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Motion planning requests: conversion from messages, planning, conversion to messages.
 
-Requests run in several threads at once; each has its own scene and collision checker.
-
-Service plan_batch: several motions, planned in parallel.
+Requests run in several threads at once; each has its own scene and collision checker. The motions
+of a batch are planned in parallel.
 """
 
 from __future__ import annotations

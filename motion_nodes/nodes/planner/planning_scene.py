@@ -4,9 +4,8 @@
 Other nodes and RViz follow it on ``monitored_planning_scene``. Poses may be given in frames of the
 robot, of /tf and of objects, and are stored in the robot's base frame.
 
-Services save_geometry_to_file and load_geometry_from_file: scene geometry as MoveIt's
-files; URDF and SRDF as parameters of the planner, where clients of MoveIt read them from
-move_group.
+Scene geometry is saved to and loaded from MoveIt's files. URDF and SRDF are parameters of the
+planner, where clients of MoveIt read them from move_group.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests for motions of the tool: PTP, LIN and CIRC, sequences of them, straight paths.
 
-Service compute_cartesian_path: straight lines of a link through waypoints.
+The service compute_cartesian_path plans straight lines of a link through waypoints.
 """
 
 from __future__ import annotations

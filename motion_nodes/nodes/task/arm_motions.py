@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Motions of one arm and its gripper for skills, through the planner and the joint controller.
 
-Motions of one arm in contact, by the impedance controller of its joints. Its settings are changed
-for the motion and restored afterwards; the joints are held then.
+Motions in contact use the impedance controller of the joints. Its settings are changed for the
+motion and restored afterwards; the joints are held then.
 """
 
 from __future__ import annotations

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Goals on the viewer's page: the target of an arm, and clicks on the floor.
-
-Target of one arm on the viewer's page; navigation of one base on the viewer's page: goals from
-clicks on the floor.
-"""
+"""Goals on the viewer's page: the target of an arm, and clicks on the floor."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Planning scene and plans of one robot on the viewer's page.
 
-Attaching objects of the planning scene to the robot, and detaching them, from the page;
-collisions at the joint positions that the page commands, which the joint controller ignores; arrays
-from displayed paths (moveit_msgs/DisplayTrajectory).
+Objects of the scene are attached and detached from the page. Collisions are reported at the
+positions that the page commands, which the joint controller does not check.
 """
 
 from __future__ import annotations

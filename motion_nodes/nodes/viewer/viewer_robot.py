@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Topics of one robot on the viewer's page.
+"""Topics of one robot on the viewer's page, with its named states, surface gripper and task server.
 
-Motions to named states of one robot on the viewer's page, with scaled velocities;
-surface gripper of one robot on the viewer's page; task server of one robot on the viewer's page.
+Motions to named states have scaled velocities.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A short-lived node, for commands.
+"""Clients of other nodes: a short-lived node for commands, and calls from a node's own handlers.
 
-Service calls to other nodes from within a service handler. The executor that runs the handler may
-also spin those nodes (several nodes in one process), so a handler must not block: it is a coroutine
-and awaits the response.
-
-Action clients with the suite's quality of service.
+The executor that runs the handler may also spin those nodes (several nodes in one process), so a
+handler must not block: it is a coroutine and awaits the response.
 """
 
 from __future__ import annotations

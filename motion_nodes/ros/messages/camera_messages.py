@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Point clouds, depth and color images, and camera infos from and to arrays.
 
-Images and colours of point clouds as pixels of a screen.
+Images and colours of point clouds become pixels of a screen.
 """
 
 from __future__ import annotations

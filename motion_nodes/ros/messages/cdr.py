@@ -8,8 +8,8 @@ since it converts each element; reading the arrays in place takes 4 us and 3 us
 Source: OMG DDS-XTypes 1.3, 7.4 (plain CDR, version 1): a header of four bytes, then the fields in
 order, each aligned to its size, relative to the end of the header.
 
-A serialized message whose stamp and numbers are written in place, for messages sent often. rclpy
-converts and serializes a controller's state in 0.2 ms; writing its numbers takes a tenth.
+Stamps and numbers of messages that are sent often are written in place. rclpy converts and
+serializes a controller's state in 0.2 ms; writing its numbers takes a tenth.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The channels of a JointState for all joints of a robot, in the robot's order.
 
-Gains of drives as a message: DynamicJointState with stiffness and damping of each joint.
+Gains of drives are a DynamicJointState with stiffness and damping of each joint.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ of numbers, lengths of sequences and strings. NaN and infinity are left to the r
 are valid in some messages. Large fields that are read as arrays (:data:`READ_ELSEWHERE`) are
 checked there, by :meth:`motion_nodes.core.robot.bounds.Bound.check`, against the same bounds.
 
-Failure responses of services and actions of any type.
+A request out of bounds is answered by a failure response of its type.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trajectories, waypoints and tolerances of the core from messages.
 
-Messages that name mimic joints: these are replaced by their leaders; others are returned unchanged.
+Mimic joints in messages are replaced by their leaders.
 """
 
 from __future__ import annotations

@@ -2,9 +2,8 @@
 """CollisionObject and AttachedCollisionObject to and from scenes.
 
 Each message is applied as a whole or not at all. Omitted fields have MoveIt's meaning: no frame is
-the planning frame, no pose the identity, REMOVE without an id applies to all objects.
-
-Shapes of the scene from and to shape_msgs, with their poses in a CollisionObject.
+the planning frame, no pose the identity, REMOVE without an id applies to all objects. Shapes are
+converted from and to shape_msgs, with their poses in a CollisionObject.
 """
 
 from __future__ import annotations

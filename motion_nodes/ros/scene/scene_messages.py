@@ -4,11 +4,9 @@
 A diff (``is_diff``) is applied object by object: an invalid object does not affect the others. A
 complete scene replaces everything, so it is applied as a whole or not at all.
 
-Messages of several topics in order of arrival, and attachments that arrive too early. A client that
-adds an object on one topic and attaches it on another cannot control which message arrives first:
-during discovery, the first messages are sent again later.
-
-AllowedCollisionMatrix from and to a scene's allowed collisions.
+Messages of several topics are applied in order of arrival, and attachments may arrive too early. A
+client that adds an object on one topic and attaches it on another cannot control which message
+arrives first: during discovery, the first messages are sent again later.
 """
 
 from __future__ import annotations

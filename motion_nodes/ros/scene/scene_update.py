@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A scene under construction, while messages are applied.
 
-Reference frames of planning scene messages; octomap messages from and to occupied voxels.
+Resolves the reference frames of messages, and converts octomap messages to occupied voxels.
 """
 
 from __future__ import annotations

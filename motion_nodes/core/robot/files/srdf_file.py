@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SRDF, MoveIt's semantic robot description: reading, validation and writing.
+"""SRDF, MoveIt's semantic description of a robot: reading, validation and writing.
 
-Source: the SRDF specification (wiki.ros.org/srdf) and the extensions read by MoveIt 2.
-
-SRDF of a robot: groups, states and excluded pairs, for MoveIt clients.
+Source: the SRDF specification (wiki.ros.org/srdf) and the extensions read by MoveIt 2. The SRDF
+written for MoveIt's clients has the robot's groups, states and excluded pairs.
 """
 
 from __future__ import annotations

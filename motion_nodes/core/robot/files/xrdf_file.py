@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reader and writer of XRDF files, version 1.0 and 2.0.
+"""Reader and writer of XRDF files (Extended Robot Description Format), versions 1.0 and 2.0.
 
-XRDF, the Extended Robot Description Format: planning data in addition to a URDF. An :class:`Xrdf`
-is also the common format of all conversions: Lula and cuRobo files are converted to one
-(:mod:`~motion_nodes.core.robot.files.lula`, :mod:`~motion_nodes.core.robot.files.curobo`), and with
-a URDF it becomes a robot (:mod:`~motion_nodes.core.robot.import_robot`).
+XRDF contains planning data in addition to a URDF. An :class:`Xrdf` is also the common format of all
+conversions: Lula and cuRobo files are converted to one (:mod:`~motion_nodes.core.robot.files.lula`,
+:mod:`~motion_nodes.core.robot.files.curobo`), and with a URDF it becomes a robot
+(:mod:`~motion_nodes.core.robot.import_robot`).
 
 Source: the specification of the Extended Robot Description Format
 (nvidia-isaac-ros.github.io/concepts/manipulation/xrdf.html) and, for 2.0, the files of cuMotion 1.1

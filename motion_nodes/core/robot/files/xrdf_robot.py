@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Conversion between XRDF with URDF and the content of a robot.yaml.
 
-Applies the modifiers of an XRDF to a URDF; default drives for a robot described only by
-a URDF, for simulation.
+The modifiers of an XRDF are applied to the URDF. A robot described only by a URDF gets default
+drives for the simulation.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tasks of arms: reach of any one, grasp and drawer of the Franka.
 
-Grasp: the gripper picks a cube from the floor and carries it to a target above; reach: the tool
-moves to a random point and stays there.
+In *reach* the tool moves to a random point and stays there; in *grasp* the gripper picks a cube
+from the floor and carries it to a target above.
 
-Drawer: open a drawer by its handle. Observation and action are those of Isaac Sim's example policy
-of the Franka that opens a drawer: 31 and 8 numbers. The cabinet is a model of boxes.
+In *drawer* it opens a drawer by its handle. Observation and action are those of Isaac Sim's example
+policy of the Franka that opens a drawer: 31 and 8 numbers. The cabinet is a model of boxes.
 
-Rewards of picking and placing: the usual sum of terms, and a corrected form without exploits. The
-plain sum rewards holding the object in every step, so that hovering yields more than placing; its
-torque term dominates (75.69 per step for one joint at 87 N m); and its placing term is active
-before the object is held. The corrected form rewards progress and events once.
+The reward of grasping is the usual sum of terms, or a corrected form without exploits. The plain
+sum rewards holding the object in every step, so that hovering yields more than placing; its torque
+term dominates (75.69 per step for one joint at 87 N m); and its placing term is active before the
+object is held. The corrected form rewards progress and events once.
 """
 
 from __future__ import annotations
