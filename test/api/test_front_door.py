@@ -221,6 +221,14 @@ def test_bad_input_is_refused_by_type(arm):
         base.twist_from_wheels([1.0])
 
 
+def test_reprs_are_short(arm):
+    for thing in (arm, mn.load_robot("franka"), mn.load_robot("jetbot").base, mn.World(),
+                  arm.ik(arm.fk(arm.state("ready"))), arm.limits, arm.rmpflow()):  # fmt: skip
+        text = repr(thing)
+        assert len(text) < 200, text
+        assert "0x" not in text
+
+
 TWO_LINKS = """<robot name="franka">
   <link name="base"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0"
     iyz="0"/></inertial></link>

@@ -261,6 +261,15 @@ def test_many_results_are_shown(arm, results):
             call()
 
 
+def test_names_are_clean_and_near_ones_are_offered():
+    assert set(dir(mn)) == {*mn.__all__, "__version__"}
+    with pytest.raises(AttributeError, match="'load_robot'"):
+        mn.load_robbot
+    with pytest.raises(AttributeError) as found:
+        mn.zzzz
+    assert "Did you mean" not in str(found.value)
+
+
 def test_a_robot_is_shown_with_what_it_does(arm, results):
     robot, q = mn.load_robot("franka"), arm.random(seed=4)
     world = mn.World()

@@ -17,6 +17,7 @@ from base_navigation.rolling_base import (
     rounded_square,
     square,
 )
+from raised_errors import about
 
 from motion_nodes.core.bases.base import Twist2
 from motion_nodes.core.navigation.base_motion import GoalTolerance
@@ -26,13 +27,14 @@ from motion_nodes.core.navigation.follow_path import (
     PathPosition,
     SteeringConfig,
     front_axle,
+    front_axle_path,
     rear_axle_curvature,
     stanley_angle,
     stanley_curvature,
 )
 from motion_nodes.core.navigation.navigator import MotionResult
 from motion_nodes.core.navigation.planar_geometry import PlanarPath, Pose2
-from motion_nodes.errors import InvalidCommand
+from motion_nodes.errors import InvalidCommand, InvalidConfig
 
 STEER = SteeringConfig(wheelbase=WHEELBASE, max_steering_angle=STEERING)
 LAWS = {"differential": ("stanley", "rear_axle"), "holonomic": ("stanley",),
@@ -136,6 +138,15 @@ def test_a_holonomic_base_takes_the_headings_of_the_path():
     assert np.abs(np.unwrap(run.poses[inside, 2]) - wanted).max() < 0.06
 
 
+def test_only_the_last_heading_counts_for_a_base_that_steers():
+    """Many planners leave all orientations but the last at 0."""
+    path = PlanarPath([(0, 0, 0), (-1, 0, 0), (-2, -1, 0), (-2, -2, 1.0)])
+    run = follow("differential", path, start=(0, 0, 0))
+    assert run.task.ending is MotionResult.SUCCEEDED
+    assert run.twists[:, 0].min() >= 0.0
+    assert run.away(path.end)[1] <= 0.05
+
+
 def test_a_base_under_way_takes_up_a_new_path_without_a_stop():
     """As from clients that replan once per second."""
     path = PlanarPath([(0, 0, 0), (4, 0.4, 0)])
@@ -170,12 +181,22 @@ class TestLost:
         assert not FollowPath("differential", path, config("differential")).too_tight()
         assert not FollowPath("ackermann", circle(), config("ackermann")).too_tight()
 
+    def test_bad_settings(self):
+        with pytest.raises(InvalidConfig):
+            config("differential", "pid")
+        with pytest.raises(InvalidConfig, check=about("max_deviation")):
+            config("differential", max_deviation=math.nan)
+
 
 class TestLaws:
     def test_stanleys_closed_forms(self):
         assert stanley_angle(0.3, 0.0, 1.0, 2.0) == 0.3
         assert stanley_angle(0.0, 0.5, 1.0, 2.0) == pytest.approx(-math.pi / 4)
         assert stanley_angle(0.1, -0.5, 0.5, 1.0, 0.5) == pytest.approx(0.1 + math.atan(0.5))
+
+    def test_the_sources_numbers(self):
+        """k = 0.5: a metre to the right of the path at 0.5 m/s steers left by 45 degrees."""
+        assert stanley_angle(0.0, -1.0, 0.5, 0.5) == pytest.approx(math.pi / 4)
 
     def test_the_front_axles_error_decays_at_the_gain(self):
         """Hoffmann et al.: on a straight path and far from the limits ``e' = -k e`` for small e."""
@@ -190,6 +211,17 @@ class TestLaws:
             assert axle.y == pytest.approx(e0 * math.exp(-1.5 * i * 0.005), abs=2e-3)
             k = stanley_curvature(pose, front.update(axle.x, axle.y), 1.0, law)
             pose = pose.compose(Pose2(0.005, 0.0, 0.005 * k))
+
+    def test_the_front_axles_way_on_a_circle(self):
+        way = front_axle_path(circle(1.0, 1000), 0.5)
+        assert np.hypot(way.xy[:, 0], way.xy[:, 1] - 1.0) == pytest.approx(math.sqrt(1.25))
+
+    def test_steering_is_limited(self):
+        far = PathPosition(PlanarPath([(0, 0, 0), (9, 0, 0)]).resampled()).update(1.0, 0.9)
+        assert stanley_curvature(Pose2(1.0, 0.9, 0.5), far, 0.1, STEER) == pytest.approx(
+            -STEER.max_curvature
+        )
+        assert rear_axle_curvature(0.5, far, STEER) == pytest.approx(-STEER.max_curvature)
 
     @pytest.mark.parametrize("travel", [0.0, 1.0, -2.5])
     def test_the_rear_axle_law_feeds_the_paths_curvature_forward(self, travel):

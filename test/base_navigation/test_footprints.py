@@ -19,6 +19,7 @@ from motion_nodes.core.navigation.footprint import (
     footprint_of,
     into_base,
     keeps_clear,
+    out_of_base,
 )
 from motion_nodes.core.navigation.planar_geometry import Pose2
 from motion_nodes.core.navigation.pose_motions import (
@@ -162,6 +163,14 @@ def test_samples_of_the_motion(seed):
             assert BODY.distances(local)[0] == pytest.approx(radius, abs=1e-6)
 
 
+def test_far_centres_of_rotation_are_straight():
+    points, radii = np.array([(2.0, 0.05)]), np.array([0.1])
+    straight = contact_times(SQUARE, points, radii, Twist2(0.5))
+    for turn in (1e-9, 4e-5, 1e-4):
+        bent = contact_times(SQUARE, points, radii, Twist2(0.5, 0.0, turn))
+        assert bent == pytest.approx(straight, abs=1e-3)
+
+
 def test_keeping_clear_of_points():
     points = np.array([(1.0, 0.0)])
     assert keeps_clear(SQUARE, points, Twist2(1.0), 0.69, 0.1)
@@ -170,6 +179,15 @@ def test_keeping_clear_of_points():
     assert not keeps_clear(SQUARE, close, Twist2(-1.0), 1.0, 0.1)
     assert keeps_clear(SQUARE, close, Twist2(-1.0), 1.0, 0.1, lenient=True)
     assert not keeps_clear(SQUARE, close, Twist2(1.0), 1.0, 0.1, lenient=True)
+
+
+def test_frames():
+    points = np.array([(1.0, 2.0), (-0.5, 0.3)])
+    pose = Pose2(0.4, -0.2, 1.1)
+    local = into_base(points, pose)
+    expected = [pose.inverse().compose(Pose2(*row, 0.0))[:2] for row in points]
+    assert local == pytest.approx(np.array(expected))
+    assert out_of_base(local, pose) == pytest.approx(points)
 
 
 BODY_DOCKING = footprint_from([(0.1, 0.2), (0.1, -0.2), (-0.6, 0.2), (-0.6, -0.2)])
@@ -225,6 +243,31 @@ def test_a_base_at_a_table_backs_off_before_it_turns():
     # A turn in place would have hit the table.
     spot = [Pose2(0.0, 0.0, yaw) for yaw in np.linspace(0.0, math.tau, 60).tolist()]
     assert min(distance(pose, table) for pose in spot) == 0.0
+
+
+@pytest.mark.long
+def test_drives_of_random_scenes_keep_clear():
+    rng, found = np.random.default_rng(3), 0
+    for _ in range(30):
+        points = np.concatenate([
+            square(*rng.uniform(-2.0, 2.0, 2), rng.uniform(0.05, 0.25)) for _ in range(4)
+        ])  # fmt: skip
+        goals = [Pose2(*rng.uniform(-2.0, 2.0, 2), rng.uniform(-3.0, 3.0)) for _ in range(3)]
+        if distance(Pose2(), points) < CLEARANCE:
+            continue
+        legs = legs_to(lambda _, goals=goals: goals, [OutlineLayer(BODY_DOCKING, points)])
+        if legs:
+            found += 1
+            assert legs[-1] in goals
+            assert min(distance(pose, points) for pose in swept(legs)) > 0.5 * CLEARANCE
+    assert found > 10
+
+
+def test_no_way():
+    ring = np.concatenate([square(0.9 * c, 0.9 * s, 0.2) for c, s in (
+        (math.cos(a), math.sin(a)) for a in np.linspace(0.0, math.tau, 24).tolist())])  # fmt: skip
+    goals = [Pose2(3.0, 0.0, 0.0), Pose2(0.0, -3.0, 0.0)]
+    assert legs_to(lambda _: goals, [OutlineLayer(BODY_DOCKING, ring)]) == ()
 
 
 def test_the_next_candidate_counts_where_the_first_is_taken():

@@ -33,6 +33,7 @@ from motion_nodes.core.navigation.follow_path import FollowConfig, SteeringConfi
 from motion_nodes.core.navigation.navigator import MotionResult, Navigator
 from motion_nodes.core.navigation.planar_geometry import MOST_POINTS, Pose2
 from motion_nodes.core.navigation.pose_motions import (
+    MAX_TOLERANCE,
     GoToPose,
     Spin,
     TurnThenDrive,
@@ -85,6 +86,10 @@ class TestRule:
 
     def test_drives_straight_when_it_is_ahead(self):
         assert turn_then_drive(Pose2(), Pose2(1.0, 0.049), self.config) == Twist2(0.2)
+
+    def test_stops_within_the_tolerance(self):
+        assert turn_then_drive(Pose2(), Pose2(-0.039, 0.0), self.config) == Twist2()
+        assert turn_then_drive(Pose2(), Pose2(0.041, 0.0), self.config) == Twist2(0.2)
 
 
 class TestStraight:
@@ -139,6 +144,13 @@ class TestStraight:
             motion.step(Pose2(0.97, 0.0, 0.04), Twist2(), 0.02)
             steps += 1
         assert 95 < steps < 110
+
+    def test_any_heading_will_do_where_the_tolerance_says_so(self):
+        tolerance = GoalTolerance(yaw=math.pi)
+        goal = Pose2(1.0, 0.0, 3.0)
+        run = Run("differential", GoToPose("differential", goal, LIMITS, tolerance))
+        assert run.task.ending is MotionResult.SUCCEEDED
+        assert abs(run.end.yaw) < 0.1
 
 
 class TestCars:
@@ -223,6 +235,11 @@ def test_a_spin_turns_by_its_angle_on_the_spot(kind, angle):
     assert abs(yaw - yaw[0]).max() < abs(angle) + 0.02
 
 
+def test_a_tolerance_of_any_heading_is_not_that_of_a_spin():
+    motion = Spin("differential", 0.5, LIMITS, GoalTolerance(yaw=math.pi))
+    assert Run("differential", motion).end.yaw == pytest.approx(0.5, abs=MAX_TOLERANCE)
+
+
 @pytest.mark.parametrize(("kind", "angle"), [("ackermann", 1.0), ("holonomic", math.nan)])
 def test_impossible_spins(kind, angle):
     with pytest.raises(InvalidCommand, match="spin"):
@@ -241,6 +258,14 @@ def test_a_line_along_the_heading(kind, distance, speed):
     assert end == pytest.approx((distance, 0.0, 0.0), abs=0.05)
     assert np.hypot(run.twists[:, 0], run.twists[:, 1]).max() <= min(speed, 0.5) + 1e-9
     assert (run.twists[:, 0] * distance >= -1e-6).all()
+
+
+def test_a_line_of_no_length_is_done_at_once():
+    motion, _ = motion_along_heading(Pose2(), 0.0, 0.2, config_of_behaviors("differential"))
+    run = Run("differential", motion)
+    assert run.task.ending is MotionResult.SUCCEEDED
+    assert len(run.poses) < 1.0 / DT
+    assert run.end.distance(Pose2()) < 0.01
 
 
 @pytest.mark.parametrize(
@@ -318,6 +343,11 @@ def test_one_pose_is_a_motion_to_it():
     assert Run("holonomic", motion).task.ending is MotionResult.SUCCEEDED
 
 
+def test_spins_are_refused_for_cars_by_their_name():
+    with pytest.raises(InvalidCommand, check=about("a spin")):
+        Spin("ackermann", 1.0, LIMITS)
+
+
 speeds = st.floats(-3.0, 3.0)
 
 
@@ -330,6 +360,11 @@ class TestApproach:
         assert braking.max() <= 0.7 * (1.0 + 1e-6)
         assert np.abs(np.diff(v)).max() < 1e-3
         assert v[0] == 0.0
+
+    def test_closed_forms_of_both_parts(self):
+        assert approach_speed(0.01, 1.0, 1.0, 2.5) == pytest.approx(0.025)
+        assert approach_speed(0.58, 9.0, 1.0, 2.5) == pytest.approx(1.0)
+        assert approach_speed(50.0, 0.5, 1.0, 2.5) == 0.5
 
     @pytest.mark.parametrize("delay", [0, 1, 3, 6])
     def test_no_swing_with_a_delay_in_the_loop(self, delay):
@@ -405,6 +440,28 @@ def test_speed_in_curves():
     assert LIMITS.velocity_in_curve(50.0) == pytest.approx(0.04)
 
 
+class TestGoal:
+    tolerance = GoalTolerance(xy=0.1, yaw=0.2)
+
+    def test_position_and_heading_each_count(self):
+        goal = Pose2(1.0, 2.0, 3.1)
+        assert self.tolerance.reached(Pose2(1.05, 2.0, 3.1), goal)
+        assert not self.tolerance.reached(Pose2(1.2, 2.0, 3.1), goal)
+        assert not self.tolerance.reached(Pose2(1.0, 2.0, 2.8), goal)
+
+    def test_headings_are_compared_the_short_way_round(self):
+        """Unlike in the source system."""
+        assert self.tolerance.yaw_reached(Pose2(yaw=-3.1), Pose2(yaw=3.1))
+        assert not self.tolerance.yaw_reached(Pose2(yaw=0.0), Pose2(yaw=math.pi))
+
+    def test_any_heading(self):
+        assert GoalTolerance(yaw=math.pi).yaw_reached(Pose2(), Pose2(yaw=math.pi))
+
+    def test_how_far_it_missed(self):
+        text = self.tolerance.miss(Pose2(), Pose2(0.3, 0.4, 1.0))
+        assert text == "0.500 m (allowed 0.1) and 1.000 rad (allowed 0.2) from the goal"
+
+
 def test_stopped():
     check = StoppedCheck(linear=0.02, angular=0.05)
     assert check.at_rest(Twist2(0.01, -0.01, 0.04))
@@ -427,3 +484,14 @@ class TestProgress:
         for _ in range(100):
             pose = pose.compose(move)
             assert not check.stuck(pose, 0.4)
+
+    def test_a_new_task_begins_anew(self):
+        check = ProgressCheck(0.1, 0.3, 2.0)
+        for _ in range(4):
+            check.stuck(Pose2(), 0.6)
+        check.reset()
+        assert not check.stuck(Pose2(), 0.6)
+
+    def test_bad_numbers(self):
+        with pytest.raises(InvalidConfig):
+            ProgressCheck(0.1, 0.3, math.nan)

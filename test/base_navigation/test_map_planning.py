@@ -42,6 +42,14 @@ def length(rows: np.ndarray) -> float:
     return float(np.hypot(*np.diff(rows[:, :2], axis=0).T).sum())
 
 
+def test_an_empty_plane_is_crossed_straight():
+    rows = GridPlanner(None, 0.2, PLAIN).plan(Pose2(1.0, 1.0, 3.0), Pose2(4.0, 5.0, 0.5))
+    assert length(rows) == pytest.approx(5.0)
+    assert rows[0] == pytest.approx((1.0, 1.0, math.atan2(4, 3)))
+    assert rows[-1] == pytest.approx((4.0, 5.0, 0.5))
+    assert np.hypot(*np.diff(rows[:, :2], axis=0).T).max() <= 0.05 + 1e-9
+
+
 @pytest.mark.parametrize("gap", [60, 10])
 def test_a_path_leads_through_the_gap_with_the_clearance_of_the_base(gap):
     grid, radius = walled(gap), 0.15

@@ -55,6 +55,10 @@ def go(navigator, base, goal=FAR, label="a"):
     return navigator.start(GoToPose("differential", goal, LIMITS), label, base.odometry.twist)
 
 
+def test_without_a_task_it_says_nothing(navigator, base):
+    assert navigator.step(base.pose, Twist2(), DT) is None
+
+
 def test_success_is_told_only_when_the_base_stands(navigator, base):
     task = go(navigator, base, Pose2(0.5, 0.0, 1.0))
     twists = drive(navigator, base, 30.0)
@@ -111,6 +115,32 @@ def test_a_base_that_rolled_on_beyond_its_goal_comes_back(navigator, base):
     assert base.pose.distance(goal) < 0.04
 
 
+class NeverThere(Failing):
+    """Arrives at its first step, and is off its goal once the base stands."""
+
+    def step(self, pose, twist, dt):
+        self.outcome = MotionOutcome.ARRIVED
+        return Twist2()
+
+    def still_there(self, pose):
+        self.outcome = MotionOutcome.MOVING
+        return False
+
+
+def test_one_that_does_so_again_and_again_fails(navigator, base):
+    task = navigator.start(NeverThere(), "a", Twist2())
+    drive(navigator, base, 10.0)
+    assert task.ending is MotionResult.FAILED
+    assert "rolled on beyond its goal 4 times" in task.text
+
+
+def test_a_motion_that_gives_up(navigator, base):
+    task = navigator.start(Failing(), "a", Twist2())
+    drive(navigator, base, 10.0)
+    assert (task.ending, task.text) == (MotionResult.FAILED, "gave up")
+    assert base.odometry.twist == Twist2()
+
+
 def test_a_base_that_does_not_move_is_stuck(base):
     navigator = Navigator(LIMITS, progress=ProgressCheck(0.1, 0.3, 2.0))
     task = go(navigator, base)
@@ -128,6 +158,12 @@ def test_a_base_that_rolls_on_does_not_hold_the_result_back(navigator):
         navigator.step(Pose2(), Twist2(0.3), DT)
     assert task.ended
     assert 3.0 < task.time < 4.5
+
+
+def test_it_takes_up_a_base_that_moves_already(navigator, base):
+    base.odometry.twist = Twist2(0.4, 0.0, 0.0)
+    go(navigator, base)
+    assert navigator.step(base.pose, base.odometry.twist, DT).vx == pytest.approx(0.42)
 
 
 def test_abort_stands_at_once(navigator, base):

@@ -13,7 +13,7 @@ from raised_errors import about
 
 from motion_nodes.core.bases.base import Twist2
 from motion_nodes.core.navigation.base_motion import MotionOutcome
-from motion_nodes.core.navigation.detours import DetourConfig, NoDetour
+from motion_nodes.core.navigation.detours import DetourConfig, NoDetour, at_once
 from motion_nodes.core.navigation.follow_path import FollowConfig, FollowPath, SteeringConfig
 from motion_nodes.core.navigation.navigator import MotionResult, Navigator
 from motion_nodes.core.navigation.obstacle_avoidance import (
@@ -48,6 +48,11 @@ def along(kind, rows, law="stanley"):
     return FollowPath(
         kind, PlanarPath(rows), FollowConfig(limits=LIMITS, steering=steering, law=law)
     )
+
+
+def wave(count=60):
+    x = np.linspace(0.0, 2.4, count)
+    return np.column_stack((x, 0.2 * np.sin(2.0 * x), np.arctan2(0.4 * np.cos(2.0 * x), 1.0)))
 
 
 # ---- the guard
@@ -136,6 +141,19 @@ def test_it_waits_and_goes_on(kind):
     assert run.waits[-1] == ""
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["differential", "holonomic"])
+@pytest.mark.parametrize("make", [to, "path"], ids=["pose", "path"])
+def test_it_drives_around_a_box(kind, make):
+    motion = along(kind, wave()) if make == "path" else to(kind, 2.2, 0.0, 1.0)
+    end = motion.goal
+    run = SeeingRun(kind, motion, BOX, config=QUICK)
+    assert run.task.ending is MotionResult.SUCCEEDED, run.task.text
+    assert run.task.detours >= 1
+    assert run.base.pose.distance(end) < 0.04
+    assert min(run.clearances) > CLEARANCE - FEW
+
+
 def test_a_car_drives_around_a_box():
     run = SeeingRun("ackermann", along("ackermann", [(0, 0, 0), (4, 0, 0)]), BOX, config=QUICK)
     assert run.task.ending is MotionResult.SUCCEEDED, run.task.text
@@ -180,6 +198,16 @@ def test_it_gives_up_with_a_reason(scene, kind, detour, words):
     run = SeeingRun(kind, along(kind, [(0, 0, 0), (2, 0, 0)]), scene, config=config)
     assert run.task.ending is MotionResult.BLOCKED
     assert all(word in run.task.text for word in words), run.task.text
+    assert min(run.clearances) > CLEARANCE - FEW
+
+
+@pytest.mark.long
+def test_what_appears_on_a_detour_changes_it():
+    """The other side of the box is seen to be blocked only during the detour."""
+    deep = Scene(boxes=np.array([(0.9, -0.12, 1.6, 0.12), (1.2, -0.9, 1.4, -0.12)]))
+    run = SeeingRun("differential", to("differential", 2.4, 0.0, 0.0), deep, config=QUICK,
+                    seconds=90.0)  # fmt: skip
+    assert run.task.ending is MotionResult.SUCCEEDED, run.task.text
     assert min(run.clearances) > CLEARANCE - FEW
 
 
@@ -232,6 +260,12 @@ def test_a_sensor_that_falls_silent_during_a_search_does_not_keep_the_goal_forev
     assert searches
     assert task.ending is MotionResult.BLOCKED
     assert "no scan" in task.text
+
+
+def test_a_blocked_base_whose_measured_velocity_is_not_zero_gives_up_too():
+    task = blocked_run(at_once, measured=Twist2(0.0, 0.0, 0.06))
+    assert task.ending is MotionResult.BLOCKED
+    assert "an obstacle" in task.text
 
 
 @pytest.mark.parametrize(

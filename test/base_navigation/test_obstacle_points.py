@@ -80,6 +80,13 @@ def test_an_inclined_scanner_sees_the_floor_and_what_is_above_it():
     )
 
 
+def test_readings_without_a_value():
+    """REP-117: -inf is closer than range_min, inf nothing, NaN and 0 are no measurements."""
+    view = view_of_scan(readings([-INF, INF, NAN, 0.0, 0.05, 4.0, 1.0]), np.eye(4), -1, 1, 3.0)
+    assert np.hypot(*view.points.T) == pytest.approx([0.1, 1.0], abs=1e-6)
+    assert (view.seen > 0.0).tolist() == [True, True, False, False, False, False, True]
+
+
 @pytest.mark.parametrize(
     ("ranges", "changes"),
     [
@@ -159,6 +166,13 @@ def test_what_is_taken_away_is_forgotten_and_what_is_hidden_is_kept():
     assert not remembered(memory, 1.9, 0.0)
     memory.age(13.5)
     assert not len(memory)
+
+
+def test_sensors_do_not_clear_for_each_other():
+    memory = ObstacleMemory(BODY)
+    memory.add(shown(Scene(discs=np.array([(1.0, 0.0, 0.1)])), Pose2()), Pose2(), 0.0, source=0)
+    memory.add(shown(Scene(), Pose2()), Pose2(), 0.1, source=1)
+    assert remembered(memory, 0.9, 0.0)
 
 
 def test_new_settings_keep_what_is_remembered():

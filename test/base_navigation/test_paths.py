@@ -18,8 +18,10 @@ from motion_nodes.core.navigation.follow_path import (
     facing,
     sections_of,
 )
-from motion_nodes.core.navigation.planar_geometry import PlanarPath, Pose2
+from motion_nodes.core.navigation.planar_geometry import MOST_POINTS, PlanarPath, Pose2
 from motion_nodes.core.navigation.pose_curves import (
+    SOURCE_DURATIONS,
+    TURN,
     PathEnd,
     QuinticPath,
     dubins_path,
@@ -27,6 +29,21 @@ from motion_nodes.core.navigation.pose_curves import (
     shortest_dubins,
 )
 from motion_nodes.errors import InvalidCommand
+
+numbers = st.floats(-10.0, 10.0)
+poses2 = st.builds(Pose2, numbers, numbers, st.floats(-3.1, 3.1))
+
+
+class TestPose:
+    @settings(derandomize=True, max_examples=100)
+    @given(poses2, poses2)
+    def test_inverse_and_composition(self, a, b):
+        there = a.inverse().compose(a.compose(b))
+        assert there.distance(b) < 1e-9
+        assert abs(math.remainder(there.yaw - b.yaw, math.tau)) < 1e-9
+
+    def test_bearing(self):
+        assert Pose2(1.0, 1.0, 0.5).bearing(Pose2(1.0, 3.0)) == pytest.approx(0.5 * math.pi)
 
 
 class TestChecks:
@@ -51,6 +68,10 @@ class TestChecks:
         assert path.yaw[0] == 0.3
         assert path.end == Pose2(2.0, 0.0, 1.5)
 
+    def test_arrays_cannot_be_written(self):
+        with pytest.raises(ValueError, match="read-only"):
+            circle().curvature[0] = 1.0
+
 
 class TestGeometry:
     @pytest.mark.parametrize("radius", [0.3, 1.0, 5.0])
@@ -59,6 +80,16 @@ class TestGeometry:
         assert path.length == pytest.approx(math.tau * radius, rel=1e-4)
         assert path.curvature == pytest.approx(1.0 / radius, rel=5e-3)
         assert path.direction == pytest.approx(path.yaw, abs=1e-9)
+
+    def test_straight_line_has_none(self):
+        path = PlanarPath([(0, 0, 0), (1, 1, 0), (3, 3, 0)])
+        assert path.curvature == pytest.approx(0.0, abs=1e-12)
+        assert path.length == pytest.approx(3.0 * math.sqrt(2.0))
+
+    def test_right_turn_is_negative(self):
+        left = circle()
+        mirrored = PlanarPath(left.poses() * [1.0, -1.0, -1.0])
+        assert mirrored.curvature == pytest.approx(-left.curvature)
 
     def test_steps_of_a_grid_planner_are_no_curve(self):
         """A staircase of 1 cm steps along a diagonal: adjacent points alone would yield 140 1/m."""
@@ -72,6 +103,10 @@ class TestGeometry:
         for corner in square(1.0).xy:
             assert np.hypot(*(path.xy - corner).T).min() < 1e-12
 
+    @pytest.mark.long
+    def test_a_very_long_path_gets_a_wider_spacing(self):
+        assert len(PlanarPath([(0, 0, 0), (1e5, 0, 0)]).resampled()) <= 50_001
+
 
 class TestSections:
     def test_corners_end_sections(self):
@@ -79,6 +114,10 @@ class TestSections:
         directions = [float(part.path.direction[0]) % math.tau for part in parts]
         assert directions == pytest.approx([0.0, 0.5 * math.pi, math.pi, 1.5 * math.pi])
         assert sum(part.path.length for part in parts) == pytest.approx(8.0)
+
+    def test_none_where_corners_are_not_looked_for(self):
+        assert len(sections_of(square(2.0), corner=math.inf)) == 1
+        assert len(sections_of(figure_of_eight())) == 1
 
     def test_poses_that_look_back_are_driven_in_reverse_if_that_is_allowed(self):
         rows = [(0, 0, 0), (1, 0, 0), (2, 0, 0), (1, 0.5, 0), (0, 1, 0)]
@@ -143,6 +182,10 @@ class TestNearestPoint:
         assert abs(position.update(0.0, 0.0).s) < 1e-9
         assert abs(PathPosition(circle().resampled()).update(-0.1, 0.05).s) < 0.2
 
+    def test_a_start_beside_the_middle_of_the_path_is_found(self):
+        position = PathPosition(PlanarPath([(0, 0, 0), (10, 0, 0)]).resampled())
+        assert position.update(3.0, 0.5).s == pytest.approx(3.0)
+
     def test_side_and_ends(self):
         path = PlanarPath([(0, 0, 0), (1, 0, 0)]).resampled()
         assert PathPosition(path).update(0.5, 0.2).cross_track == pytest.approx(0.2)
@@ -151,6 +194,14 @@ class TestNearestPoint:
         past = PathPosition(path)
         past.update(0.9, 0.0)
         assert past.update(1.3, 0.1).s == pytest.approx(1.3)
+
+    def test_on_a_circle_it_is_the_radial_distance(self):
+        path = circle(1.0, 1000).resampled()
+        for a in np.linspace(0.3, 1.0, 8):
+            position = PathPosition(path)
+            point = position.update(1.2 * math.sin(a), 1.0 - 1.2 * math.cos(a))
+            assert point.cross_track == pytest.approx(-0.2, abs=1e-4)
+            assert point.direction == pytest.approx(a, abs=1e-3)
 
 
 poses2_of_dubins = st.builds(
@@ -224,6 +275,21 @@ def test_closed_forms(goal, length):
     assert shortest_dubins(Pose2(), goal, 1.0).length == pytest.approx(length)
 
 
+@pytest.mark.long
+@settings(derandomize=True, max_examples=60, deadline=None)
+@given(poses2_of_dubins, poses2_of_dubins)
+def test_points_lie_on_the_curve_and_are_never_tighter(start, goal):
+    if start.distance(goal) < 0.1:
+        return
+    path = dubins_path(start, goal, 0.8, spacing=0.05)
+    assert path.poses()[0] == pytest.approx(start, abs=1e-9)
+    assert path.end.distance(goal) < 1e-6
+    # Chords of 5 cm instead of arcs: some percent at this radius.
+    assert np.abs(path.curvature).max() <= 1.05 / 0.8
+    assert path.length == pytest.approx(shortest_dubins(start, goal, 0.8).length, rel=1e-3)
+    assert np.diff(path.s).max() <= 0.05 + 1e-9
+
+
 def test_in_reverse_where_that_is_shorter():
     behind = Pose2(-2.0, 0.0, 0.0)
     assert dubins_path(Pose2(), behind, 1.0).length > 6.0
@@ -234,11 +300,28 @@ def test_in_reverse_where_that_is_shorter():
     assert ahead.length == pytest.approx(2.0)
 
 
+def test_turns_are_named():
+    assert {"L": 1.0, "S": 0.0, "R": -1.0} == TURN
+    assert shortest_dubins(Pose2(), Pose2(4.0, 4.0, 0.0), 1.0).word == "LSR"
+
+
+@pytest.mark.parametrize("radius", [0.0, -1.0, math.nan, math.inf])
+def test_bad_radius(radius):
+    with pytest.raises(InvalidCommand):
+        shortest_dubins(Pose2(), Pose2(1.0, 0.0, 0.0), radius)
+
+
 def test_bad_poses():
     with pytest.raises(InvalidCommand, check=about("poses")):
         shortest_dubins(Pose2(), Pose2(math.nan, 0.0, 0.0), 1.0)
     with pytest.raises(InvalidCommand, check=about("path")):
         dubins_path(Pose2(), Pose2(), 1.0)
+
+
+def test_a_goal_in_another_country_has_a_bounded_number_of_points():
+    path = dubins_path(Pose2(), Pose2(5e6, 0.0, 0.0), 1.0)
+    assert path.length == pytest.approx(5e6)
+    assert len(path) <= MOST_POINTS + 3
 
 
 coordinates = st.floats(-5.0, 5.0)
@@ -279,6 +362,19 @@ def test_extremes_are_those_of_dense_samples_and_never_less(start, goal, duratio
         assert path.max_derivative(order) == pytest.approx(sampled, rel=1e-3)
 
 
+@pytest.mark.long
+@settings(derandomize=True, max_examples=25, deadline=None)
+@given(ends, ends)
+def test_first_duration_meets_the_limits_and_no_shorter_one_does(start, goal):
+    limits = {"max_acceleration": 1.0, "max_jerk": 2.0}
+    path = plan_quintic(start, goal, **limits, max_duration=1000.0)
+    assert path.max_derivative(2) <= 1.0 + 1e-6
+    assert path.max_derivative(3) <= 2.0 + 1e-6
+    for shorter in np.geomspace(0.01, path.duration * (1.0 - 1e-4), 200):
+        other = QuinticPath(start, goal, float(shorter))
+        assert other.max_derivative(2) > 1.0 or other.max_derivative(3) > 2.0
+
+
 def test_closed_form_of_rest_to_rest():
     """x = D (10 u^3 - 15 u^4 + 6 u^5): max acceleration 10/sqrt(3) D/T^2, jerk 60 D/T^3."""
     start, goal = end(0, 0, 0, 0.0, 0.0), end(3, 0, 0, 0.0, 0.0)
@@ -299,6 +395,13 @@ def test_durations_with_a_gap_the_first_stretch_is_found():
     path = plan_quintic(start, goal, **limits)
     assert 9.0 < path.duration < 10.0
     assert QuinticPath(start, goal, 20.0).max_derivative(2) > 0.1
+
+
+def test_the_sources_grid():
+    start, goal = end(0, 0, 0), end(5, 3, 1.0)
+    path = plan_quintic(start, goal, **NODE, durations=SOURCE_DURATIONS)
+    assert path.duration == 10.0
+    assert plan_quintic(start, goal, **NODE).duration == pytest.approx(7.9031, abs=1e-3)
 
 
 def test_samples():
@@ -325,6 +428,10 @@ def test_yaw_at_rest_is_that_of_setting_off_and_arriving():
 
 
 class TestRefusals:
+    def test_no_duration_will_do(self):
+        with pytest.raises(InvalidCommand):
+            plan_quintic(end(0, 0, 0, 0.5, 2.0), end(1, 0, 0), **NODE)
+
     def test_none_of_the_grid(self):
         with pytest.raises(InvalidCommand):
             plan_quintic(end(0, 0, 0), end(9, 0, 0), **NODE, durations=[0.5, 1.0])
@@ -344,6 +451,15 @@ class TestRefusals:
             end(bad, 0, 0)
         with pytest.raises(InvalidCommand):
             end(0, 0, 0, velocity=bad)
+
+    def test_bad_step(self):
+        with pytest.raises(InvalidCommand):
+            QuinticPath(end(0, 0, 0), end(1, 0, 0), 2.0).sample(0.0)
+
+
+def test_a_straight_path_at_constant_speed_has_no_acceleration():
+    straight = QuinticPath(end(0.0, 0.0, 0.0, 1.0, 0.0), end(1.0, 0.0, 0.0, 1.0, 0.0), 1.0)
+    assert max(straight.max_derivative(2), straight.max_derivative(3)) < 1e-9
 
 
 def test_an_end_beyond_the_limit_of_acceleration_is_refused_without_a_search(monkeypatch):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kinematics of a car against rigid-body motion, and the motion of its steering."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -40,6 +41,16 @@ geometries = st.builds(
     front_wheel_radius=length,
     rear_wheel_radius=length,
     steered_axle=st.sampled_from(("front", "rear", "both")),
+)
+exchanged = st.builds(
+    AckermannGeometry,
+    wheelbase=length,
+    front_track_width=length,
+    rear_track_width=length,
+    front_wheel_radius=length,
+    rear_wheel_radius=length,
+    steered_axle=st.just("rear"),
+    rear_steering_angles=st.just("isaac"),
 )
 ALL_STEERING = (*STEERING, "steer_rear_left", "steer_rear_right")
 drives = st.sampled_from(((FRONT, REAR), (FRONT, ()), ((), REAR)))
@@ -95,6 +106,18 @@ def test_twist_survives_the_way_over_the_wheels(geometry, driven, x, vx, wz):
 
 
 @fast
+@given(exchanged, drives, speed, speed)
+def test_twist_survives_with_exchanged_rear_angles(geometry, driven, vx, wz):
+    car = base(geometry, driven)
+    rolling = base(dataclasses.replace(geometry, rear_steering_angles="rolling"), driven)
+    twist = car.nearest_twist(Twist2(vx, 0.0, wz))
+    assert twist == rolling.nearest_twist(Twist2(vx, 0.0, wz))
+    np.testing.assert_array_equal(steered(car, twist), steered(rolling, twist)[::-1])
+    back = car.twist_from_wheels(car.wheels_from_twist(twist), steered(car, twist))
+    np.testing.assert_allclose(back, twist, rtol=1e-9, atol=1e-9)
+
+
+@fast
 @given(geometries, st.floats(-2.0, 2.0), speed, speed)
 def test_every_wheel_rolls_along_the_motion_of_its_place(geometry, x, vx, wz):
     car = base(geometry, fixed_axle_x=x)
@@ -107,6 +130,19 @@ def test_every_wheel_rolls_along_the_motion_of_its_place(geometry, x, vx, wz):
         velocity = np.array((twist.vx - twist.wz * py, twist.vy + twist.wz * px))
         heading = np.array((math.cos(angle), math.sin(angle)))
         np.testing.assert_allclose(velocity, rolling * radius * heading, atol=1e-9)
+
+
+@fast
+@given(geometries, drives, speed, speed)
+def test_left_and_right_are_mirror_images(geometry, driven, vx, wz):
+    car = base(geometry, driven)
+    left = car.nearest_twist(Twist2(vx, 0.0, wz))
+    right = Twist2(left.vx, -left.vy, -left.wz)
+    assert car.nearest_twist(Twist2(vx, 0.0, -wz)) == pytest.approx(right)
+    mirrored = -steered(car, right).reshape(-1, 2)[:, ::-1].ravel()
+    np.testing.assert_allclose(steered(car, left), mirrored, atol=1e-12)
+    swapped = car.wheels_from_twist(right).reshape(-1, 2)[:, ::-1].ravel()
+    np.testing.assert_allclose(car.wheels_from_twist(left), swapped, atol=1e-12)
 
 
 @fast
@@ -217,6 +253,21 @@ def test_steering_moves_at_its_speed_and_both_wheels_stay_on_one_centre():
     assert car.steering_angle(car.steer(Twist2(-1.0, 0.0, 1.2), angles, 10.0)) == (
         pytest.approx(-goal)
     )
+
+
+@pytest.mark.parametrize("dt", [0.0, -1.0, nan])
+def test_steering_stays_without_speed_or_time(dt):
+    angles = np.array((0.3, 0.25))
+    np.testing.assert_array_equal(base().steer(Twist2(), angles, 0.01), angles)
+    np.testing.assert_array_equal(base().steer(Twist2(0.0, 0.0, 2.0), angles, 0.01), angles)
+    np.testing.assert_array_equal(base().steer(Twist2(1.0, 0.0, 1.0), angles, dt), angles)
+
+
+def test_the_curve_is_that_of_the_steering_not_of_the_wish():
+    car = base(fixed_axle_x=0.1)
+    angles = steered(car, Twist2(1.0, 0.0, 0.8))
+    assert car.twist_along(Twist2(0.5, 0.0, -3.0), angles) == pytest.approx((0.5, -0.04, 0.4))
+    assert car.twist_along(Twist2(0.0, 0.0, -3.0), angles) == Twist2()
 
 
 def test_bad_input():

@@ -347,3 +347,19 @@ def test_bad_commands_leave_the_last_one(value):
         with pytest.raises(InvalidCommand):
             command.take_twist(Twist2(*twist))
     assert command.twist(DT, np.zeros(2)) == before
+
+
+def test_axes_that_are_clipped_separately_leave_a_motion_of_a_car():
+    """The lateral velocity of a base frame off the axle belongs to the yaw rate."""
+    limits = dataclasses.replace(LIMITS, clip_axes=True, yaw=BodyAxisLimits(max_velocity=0.3))
+    controller = controlled(car(), limits)
+    twist = run(controller, Twist2(1.0, 0.0, 1.0), 300)[-1].twist
+    assert twist == pytest.approx((1.0, 0.03, 0.3))
+
+
+def test_a_new_place_of_the_axle_takes_over_while_turning():
+    controller = controlled(car())
+    run(controller, Twist2(1.0, 0.0, 1.0), 300)
+    controller.reconfigure(car(fixed_axle_x=0.2), controller.config)
+    assert controller.step(0.0, DT).twist == pytest.approx((1.0, -0.2, 1.0))
+    assert run(controller, Twist2(1.0, 0.0, 1.0), 100)[-1].twist.vy == pytest.approx(-0.2)

@@ -70,6 +70,30 @@ def test_rear_steering_as_in_isaac_has_the_two_angles_exchanged(command, steerin
     np.testing.assert_allclose(state.wheels, np.roll(wheels, 2), rtol=0, atol=5e-7)
 
 
+def test_inverted_row_of_the_published_table():
+    state = car(invert_steering=True, rear_steering_angles="isaac").step(DriveCommand(0.1, 0, 1.1))
+    np.testing.assert_allclose(state.steering, (-0.096361647, -0.103922854), rtol=0, atol=1e-9)
+    inverted = (4.232775547, 4.567224453, 4.255735758, 4.588511439)
+    np.testing.assert_allclose(state.wheels, inverted, rtol=0, atol=1e-9)
+
+
+def test_the_setting_for_rear_angles_leaves_front_steering_alone():
+    for command, steering, _ in GOLDEN:
+        state = car(rear_steering_angles="isaac").step(DriveCommand(*command))
+        np.testing.assert_allclose(state.steering, steering, rtol=0, atol=1e-9)
+    with pytest.raises(InvalidConfig):
+        car(rear_steering_angles="mirrored")
+
+
+def test_golden_numbers_of_a_yaw_rate():
+    """Isaac Sim's own example: 0.4 rad/s at 1.5 m/s."""
+    angle = math.atan(0.4 * 1.65 / 1.5)
+    state = car().step(DriveCommand(angle, 0, 1.5))
+    assert angle == pytest.approx(0.414507, abs=1e-6)
+    np.testing.assert_allclose(state.steering, (0.485796, 0.360648), atol=1e-6)
+    np.testing.assert_allclose(state.wheels, (5.654167, 7.481283, 5.0, 7.0), atol=1e-6)
+
+
 def test_dead_zone_is_an_option():
     command = DriveCommand(0.0156, 0, 1.1)
     np.testing.assert_array_equal(isaac().step(command).steering, 0.0)
@@ -104,6 +128,17 @@ def test_ramps_end_at_the_goal_whatever_the_sign_of_the_rates(sign):
     assert speeds[22:].tolist() == [1.1] * 18
     assert angles[20:].tolist() == [0.1] * 20
     assert np.all(np.diff(angles) >= 0.0)
+
+
+def test_limits_of_ramps():
+    drive = car(max_acceleration=-0.5, max_steering_angle_velocity=0.05)
+    for command in (DriveCommand(0.1, 9.0, 1.1, 9.0), DriveCommand(0.1, 0.0, 1.1, 0.0)):
+        drive.start()
+        state = drive.step(command, 0.1)
+        assert (state.speed, state.steering_angle) == pytest.approx((0.05, 0.005))
+    drive.start()
+    state = drive.step(DriveCommand(0.1, 0.01, 1.1, 0.2), 0.1)
+    assert (state.speed, state.steering_angle) == pytest.approx((0.02, 0.001))
 
 
 @pytest.mark.parametrize("dt", [0.0, -0.1])

@@ -11,7 +11,11 @@ from hypothesis import strategies as st
 from raised_errors import about
 
 from motion_nodes.core.bases.base import BaseLimits, BodyAxisLimits, Twist2
-from motion_nodes.core.bases.controller import BaseController, BaseControllerConfig
+from motion_nodes.core.bases.controller import (
+    BaseController,
+    BaseControllerConfig,
+    max_wheel_velocity,
+)
 from motion_nodes.core.bases.differential import DifferentialBase, DifferentialConfig
 from motion_nodes.errors import InvalidCommand
 
@@ -50,6 +54,14 @@ def test_golden_wheel_limit_scaled_and_clipped():
     assert driven(controller(max_wheel_velocity=-9.0), -0.3, 1.0)[0] == pytest.approx(-9.0)
 
 
+def test_unset_limits_do_not_bind():
+    axis = BodyAxisLimits(max_velocity=nan, max_acceleration=nan, max_deceleration=nan)
+    base = controller(x=axis, yaw=axis, max_wheel_velocity=nan)
+    assert driven(base, 30.0, -50.0) == pytest.approx(
+        base.base.wheels_from_twist(Twist2(30.0, 0.0, -50.0))
+    )
+
+
 @pytest.mark.parametrize("limit", ["max_velocity", "max_acceleration", "max_jerk"])
 def test_a_limit_of_0_stops_its_axis_and_no_other(limit):
     """As in ros2_controllers; the other axis is not scaled down with it."""
@@ -58,6 +70,13 @@ def test_a_limit_of_0_stops_its_axis_and_no_other(limit):
     assert driven(base, 1.0, 1.0) == pytest.approx(base.base.wheels_from_twist(Twist2(0, 0, 1.0)))
     base = controller(x=free, yaw=held)
     assert driven(base, 1.0, 1.0) == pytest.approx(base.base.wheels_from_twist(Twist2(1.0)))
+
+
+@pytest.mark.parametrize("limit", ["min_velocity", "max_acceleration_reverse"])
+def test_a_limit_of_0_of_one_direction_leaves_the_other(limit):
+    axis = BodyAxisLimits(max_velocity=2.0, **{limit: 0.0})
+    assert driven(controller(x=axis), -1.0, 0.0) == pytest.approx([0.0, 0.0])
+    assert (driven(controller(x=axis), 1.0, 0.0) > 0.0).all()
 
 
 @pytest.mark.parametrize("limit", ["max_wheel_velocity", "max_wheel_acceleration"])
@@ -241,6 +260,24 @@ def test_a_wheel_may_be_twice_as_fast_as_its_limit_but_no_faster():
     assert base.wheel_jumps == 1
 
 
+def test_wheels_without_a_limit_are_bounded_by_the_body():
+    x, yaw = BodyAxisLimits(max_velocity=0.3), BodyAxisLimits(max_velocity=1.0)
+    base = controller(x=x, yaw=yaw)
+    twists = [(0.3, 1.0), (0.3, -1.0), (-0.3, 1.0)]
+    corners = [abs(base.base.wheels_from_twist(Twist2(v, 0.0, w))) for v, w in twists]
+    assert max_wheel_velocity(base.base, base.config.limits) == pytest.approx(np.max(corners, 0))
+    assert np.isinf(max_wheel_velocity(base.base, BaseLimits(x=x))).all()
+
+
+def test_wrong_number_of_wheels_changes_nothing():
+    base = controller()
+    base.measure(np.array([1.0, 1.0]), 0.0)
+    before = state(base)
+    with pytest.raises(InvalidCommand):
+        base.measure(np.zeros(3), 0.1)
+    assert state(base) == before
+
+
 def test_what_cannot_be_driven_is_left_out_and_said():
     base = controller()
     base.command(Twist2(0.3, 0.2, 1.0), 0.0)
@@ -279,3 +316,18 @@ def test_wheel_accelerations_clipped_or_scaled(clip):
         assert seen[9] == pytest.approx([8.125, 10.0])
     else:
         np.testing.assert_allclose(seen[:, 0] * 11.875, seen[:, 1] * 8.125, atol=1e-9)
+
+
+def test_other_parameters_do_not_disturb_a_ramp():
+    """Only new limits reset the acceleration."""
+    limits = BaseLimits(x=BodyAxisLimits(max_acceleration=1.0, max_jerk=5.0))
+    one, other = (
+        BaseController(DifferentialBase(CONFIG), BaseControllerConfig(limits=limits))
+        for _ in range(2)
+    )
+    for i in range(40):
+        for base in (one, other):
+            base.command(Twist2(1.0), 0.02 * i)
+        config = BaseControllerConfig(limits=limits, cmd_vel_timeout=0.5 + 0.01 * i)
+        one.reconfigure(DifferentialBase(CONFIG), config)
+        assert one.step(0.02 * i, 0.02).twist == other.step(0.02 * i, 0.02).twist

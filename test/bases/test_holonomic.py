@@ -80,6 +80,19 @@ def test_golden_wheel_speeds_of_a_mecanum_base(twist, wheels):
     np.testing.assert_allclose(got, wheels, rtol=0, atol=1e-12)
 
 
+@pytest.mark.long
+def test_forward_after_inverse_on_two_thousand_random_bases():
+    rng = np.random.default_rng(20)
+    driven_everywhere = 0
+    for _ in range(2_000):
+        base = HolonomicBase(random_config(rng))
+        twist = base.nearest_twist(Twist2(*rng.uniform(-3.0, 3.0, 3)))
+        driven_everywhere += not base.impossible
+        again = base.twist_from_wheels(base.wheels_from_twist(twist))
+        np.testing.assert_allclose(again, twist, rtol=0, atol=1e-9)
+    assert driven_everywhere > 1_980
+
+
 def test_the_rim_moves_with_the_floor_along_each_roller():
     """The no-slip condition itself, by cross products in 3D."""
     rng = np.random.default_rng(3)
@@ -123,6 +136,18 @@ def test_slip_of_redundant_wheels_is_what_no_twist_explains():
     np.testing.assert_allclose(base.twist_from_wheels(measured), (0.4, -0.3, 0.8), atol=1e-12)
     slip = measured - base.wheels_from_twist(base.twist_from_wheels(measured))
     np.testing.assert_allclose(slip, 0.7 * fight, atol=1e-12)
+
+
+def test_forward_is_least_squares():
+    rng = np.random.default_rng(7)
+    for _ in range(50):
+        base = HolonomicBase(random_config(rng))
+        if base.impossible:
+            continue
+        rows = np.column_stack([base.wheels_from_twist(Twist2(*unit)) for unit in np.eye(3)])
+        wheels = rng.uniform(-20.0, 20.0, len(rows))
+        best = np.linalg.lstsq(rows, wheels, rcond=None)[0]
+        np.testing.assert_allclose(base.twist_from_wheels(wheels), best, atol=1e-8)
 
 
 def test_a_base_on_parallel_omni_wheels_cannot_move_sideways():
@@ -203,7 +228,22 @@ def test_bad_twists_and_wheel_counts(bad):
         base.twist_from_wheels([1.0, 2.0])
 
 
+def test_what_others_see():
+    base = HolonomicBase(kaya())
+    assert base.wheel_names == ("wheel_0", "wheel_1", "wheel_2")
+    np.testing.assert_array_equal(base.wheel_radii, (0.04,) * 3)
+    assert base.steering_names == ()
+    assert base.impossible == ()
+    assert [(w.x, w.y) for w in base.config.wheels] == [p[:2] for p in KAYA_POSITIONS]
+
+
 KAYA = HolonomicQpBase(kaya())
+
+
+def test_the_published_numbers_of_the_kaya():
+    wheels = KAYA.wheels_from_twist(Twist2(1.0, 1.0, 0.1))
+    np.testing.assert_allclose(wheels, (-25.105, 14.318, -14.542), rtol=0, atol=0.01)
+    np.testing.assert_allclose(wheels, (-25.111903, 14.321637, -14.545453), rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -218,6 +258,24 @@ KAYA = HolonomicQpBase(kaya())
 def test_exact_optima_of_the_kaya(twist, wheels):
     got = KAYA.wheels_from_twist(Twist2(*twist))
     np.testing.assert_allclose(got, wheels, rtol=0, atol=1e-6)
+
+
+def test_the_constraint_of_the_kaya():
+    expected = (
+        (0.0, 0.0346415, -0.0346415),
+        (-0.04, 0.0199991, 0.0199991),
+        (-0.0039217, -0.0039150, -0.0039591),
+    )
+    np.testing.assert_allclose(KAYA.constraint, expected, rtol=0, atol=5e-8)
+
+
+def test_golden_numbers_of_a_mecanum_base():
+    config = HolonomicConfig(wheels=mecanum().wheels, left_handed=True)
+    wheels = HolonomicQpBase(config).wheels_from_twist(Twist2(0.5, 0.2, 0.3))
+    np.testing.assert_allclose(wheels, (-4.09, 0.56, -5.51, 1.97), rtol=0, atol=0.005)
+    # The right-hand rule reverses all wheels, for both solvers.
+    right = HolonomicQpBase(mecanum()).wheels_from_twist(Twist2(0.5, 0.2, 0.3))
+    np.testing.assert_array_equal(right, -wheels)
 
 
 def test_constraints_hold_and_no_feasible_direction_is_cheaper():
@@ -295,6 +353,12 @@ def test_a_layout_that_cannot_turn_projects_to_what_the_constraints_reach():
     assert base.nearest_twist(near) == pytest.approx(near, abs=1e-12)
 
 
+def test_bad_twists():
+    for call in (KAYA.wheels_from_twist, KAYA.nearest_twist):
+        with pytest.raises(InvalidCommand):
+            call(Twist2(0.0, 0.0, math.nan))
+
+
 limit = st.floats(0.05, 3.0)
 
 
@@ -302,11 +366,29 @@ def drive(max_wheel_speed: float = math.nan, solver: str = "qp", **shape: float)
     return HolonomicDrive(holonomic_base(kaya(), solver), CommandShape(**shape), max_wheel_speed)
 
 
+def test_the_seed_example_in_one_call():
+    got = drive().wheels([1.0, 1.0, 0.1])
+    np.testing.assert_allclose(got, (-25.105, 14.318, -14.542), rtol=0, atol=0.01)
+    got = drive(solver="kinematic").wheels(np.array((1.0, 1.0, 0.1)))
+    np.testing.assert_allclose(got, (-24.754892, 34.395089, -8.904059), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("solver", ["qp", "kinematic"])
+def test_a_zero_command_is_zeros(solver):
+    for command in ([0.0, 0.0, 0.0], [-0.0, -0.0, -0.0]):
+        wheels = drive(solver=solver).wheels(command)
+        assert wheels.tolist() == [0.0, 0.0, 0.0]
+        assert not np.signbit(wheels).any()
+
+
 @fast
 @given(speed, speed, speed, limit, limit, st.floats(0.0, 4.0), st.floats(0.0, 4.0))
 def test_limits_hold_and_keep_the_direction(vx, vy, wz, fastest, turn, linear, angular):
     shape = CommandShape(
-        linear_gain=linear, angular_gain=angular, max_linear_speed=fastest, max_angular_speed=turn
+        linear_gain=linear,
+        angular_gain=angular,
+        max_linear_speed=fastest,
+        max_angular_speed=turn,
     )
     got = shape.shaped(Twist2(vx, vy, wz))
     asked = math.hypot(vx, vy) * linear
@@ -329,6 +411,11 @@ def test_wheels_are_slowed_down_together(solver):
     assert np.abs(slow).max() == pytest.approx(10.0, abs=1e-12)
     np.testing.assert_allclose(slow / free, 10.0 / np.abs(free).max(), rtol=1e-12)
     np.testing.assert_array_equal(drive(40.0, solver=solver).wheels([1.0, 1.0, 0.1]), free)
+
+
+def test_gains_come_before_limits():
+    got = drive(linear_gain=4.0, max_linear_speed=1.0, solver="kinematic").wheels([1.0, 0.0, 0.0])
+    np.testing.assert_allclose(got, (0.0, 21.650953, -21.650953), rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -378,6 +465,21 @@ def test_what_a_base_cannot_drive_is_left_out():
         np.testing.assert_allclose(got, without, rtol=1e-12)
 
 
+def test_one_value_serves_all_wheels():
+    """Lists of one element too, which Isaac Sim rejects."""
+    whole = wheels_from_arrays((0.04,) * 3, KAYA_POSITIONS, KAYA_ORIENTATIONS, (90.0,) * 3)
+    for radius in (KAYA_RADIUS, [KAYA_RADIUS], np.array(KAYA_RADIUS)):
+        for angle in (90, [90.0]):
+            assert wheels_from_arrays(radius, KAYA_POSITIONS, KAYA_ORIENTATIONS, angle) == whole
+    assert [wheel.name for wheel in whole] == ["wheel_0", "wheel_1", "wheel_2"]
+
+
+def test_each_wheel_has_an_axis_of_its_own():
+    turned = wheels_from_arrays(0.1, [[0, 0.2, 0], [0, -0.2, 0]], [[0, 0, 0, 1], [0, 0, 1, 0]])
+    assert turned[0].axis_yaw == pytest.approx(0.0)
+    assert abs(turned[1].axis_yaw) == pytest.approx(math.pi)
+
+
 def test_another_axis_is_up():
     """The same robot, described with y up."""
     usual = wheels_from_arrays(KAYA_RADIUS, KAYA_POSITIONS, KAYA_ORIENTATIONS)
@@ -392,6 +494,11 @@ def test_another_axis_is_up():
     for one, other in zip(tilted, usual, strict=True):
         assert (one.x, one.y) == pytest.approx((other.x, other.y), abs=1e-12)
         assert math.cos(one.axis_yaw - other.axis_yaw) == pytest.approx(1.0, abs=1e-12)
+
+
+def test_up_may_point_down_in_the_given_frame():
+    wheel = wheels_from_arrays(0.1, [[0.3, 0.2, 0.0]], [[0, 0, 0, 1]], up_axis=(0, 0, -1))[0]
+    assert (wheel.x, wheel.y) == pytest.approx((0.3, -0.2))
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,17 @@ def test_twist_survives_the_way_over_the_wheels(vx, wz, radius, separation, mult
     np.testing.assert_allclose(base.twist_from_wheels(wheels), (vx, 0.0, wz), atol=1e-11)
 
 
+def test_multipliers_act_on_their_own_side():
+    base = jetbot(left_wheel_radius_multiplier=2.0, wheel_separation_multiplier=2.0)
+    np.testing.assert_allclose(base.wheels_from_twist(Twist2(0.3, 0, 0)), (5.0, 10.0))
+    np.testing.assert_allclose(base.wheels_from_twist(Twist2(0, 0, 1.0)), (-1.875, 3.75))
+
+
+def test_wheels_of_a_side_are_averaged():
+    base = jetbot(left_wheel_names=("a", "b"), right_wheel_names=("c",))
+    assert base.twist_from_wheels([9.0, 11.0, 10.0]) == pytest.approx((0.3, 0.0, 0.0))
+
+
 def test_bad_wheel_names():
     with pytest.raises(InvalidConfig):
         jetbot(left_wheel_names=())
@@ -84,6 +95,29 @@ def test_bad_twists_and_wheel_counts():
         jetbot().wheels_from_twist(Twist2(0.1, 0.2, 0.0))
     with pytest.raises(InvalidCommand):
         jetbot().twist_from_wheels([1.0, 2.0, 3.0])
+
+
+@fast
+@given(speed, speed, speed, st.integers(1, 50))
+def test_many_small_steps_are_one_big_step(vx, vy, wz, n):
+    one, many = Odometry(), Odometry()
+    for odometry in (one, many):
+        odometry.set_pose(1.0, -2.0, 0.7)
+    path = Twist2(vx, vy, wz)
+    one.advance(path, 1.0)
+    for _ in range(n):
+        many.advance(path.scaled(1.0 / n), 1.0 / n)
+    assert (many.x, many.y) == pytest.approx((one.x, one.y), abs=1e-11)
+    assert wrap_angle(many.yaw - one.yaw) == pytest.approx(0.0, abs=1e-11)
+    np.testing.assert_allclose(many.twist, path, atol=1e-12)
+
+
+@fast
+@given(speed, st.floats(0.01, 6.0), st.sampled_from((-1.0, 1.0)))
+def test_arc_is_a_circle(vx, angle, sign):
+    radius = vx / angle
+    expected = (radius * math.sin(angle), sign * radius * (1.0 - math.cos(angle)))
+    assert arc_displacement(Twist2(vx, 0.0, sign * angle)) == pytest.approx(expected, abs=1e-11)
 
 
 @pytest.mark.parametrize("twist", [(0.7, 0.0, 1.3), (0.5, -0.4, 2.9), (0.2, 0.3, -0.001)])
@@ -108,6 +142,15 @@ def test_no_digits_are_lost_near_zero_turn_rate():
             x, y = arc_displacement(Twist2(1.0, 0.0, sign * a))
             assert x == pytest.approx(1 - a**2 / 6 + a**4 / 120, rel=1e-15)
             assert y == pytest.approx(sign * (a / 2 - a**3 / 24 + a**5 / 720), rel=1e-14)
+
+
+def test_turn_on_the_spot_changes_yaw_alone():
+    odometry = Odometry()
+    for _ in range(100):
+        odometry.advance(jetbot().twist_from_wheels([-1.875 * 0.01, 1.875 * 0.01]), 0.01)
+    assert (odometry.x, odometry.y) == (0.0, 0.0)
+    assert odometry.yaw == pytest.approx(1.0)
+    assert odometry.twist == pytest.approx((0.0, 0.0, 1.0))
 
 
 def test_yaw_stays_in_its_interval():
@@ -138,6 +181,12 @@ def test_odometry_passes_over_bad_paths_and_times():
     assert (odometry.x, odometry.twist.vx) == (1.0, 2.0)
     odometry.advance(Twist2(1.0, 0.0, 0.0), 0.0)
     assert (odometry.x, odometry.twist.vx) == (2.0, 2.0)
+
+
+@pytest.mark.parametrize(("x", "y"), [(0.2, 0.18), (0.12, 0.2), (0.0, 0.3)])
+def test_the_separation_of_four_skidding_wheels(x, y):
+    found = skidding_separation([x, x, -x, -x], [y, -y, y, -y])
+    assert found == pytest.approx(2.0 * y * (1.0 + (x / y) ** 2))
 
 
 def test_wheels_in_the_middle_skid_less():
@@ -199,6 +248,12 @@ def test_velocity_is_the_mean_over_the_window():
 # ---- errors
 
 
+def test_errors_do_not_grow_unless_they_are_given():
+    odometry = Odometry()
+    odometry.advance(Twist2(1.0, 2.0, 3.0), 1.0)
+    assert not odometry.covariance.any()
+
+
 @pytest.mark.parametrize("steps", [1, 7, 300])
 def test_errors_after_a_way_do_not_depend_on_its_steps(steps):
     config = OdometryConfig(
@@ -239,6 +294,23 @@ def test_covariance_against_many_noisy_drives():
     sampled = np.cov(pose.T)
     largest = np.sqrt(np.outer(np.diag(sampled), np.diag(sampled)))
     np.testing.assert_allclose(odometry.covariance / largest, sampled / largest, atol=0.05)
+
+
+@fast
+@given(st.lists(st.tuples(*[st.floats(-2.0, 2.0)] * 3), min_size=1, max_size=20))
+def test_covariance_stays_one(paths):
+    odometry = Odometry(
+        OdometryConfig(
+            position_error_per_metre=0.1, yaw_error_per_metre=0.2, yaw_error_per_radian=0.1
+        )
+    )
+    least = 0.0
+    for path in paths:
+        odometry.advance(Twist2(*path), 0.1)
+        np.testing.assert_allclose(odometry.covariance, odometry.covariance.T, atol=1e-12)
+        assert np.linalg.eigvalsh(odometry.covariance)[0] >= -1e-12
+        assert odometry.covariance[2, 2] >= least
+        least = odometry.covariance[2, 2]
 
 
 # ---- open loop

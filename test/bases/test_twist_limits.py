@@ -43,6 +43,15 @@ def test_each_velocity_limit_alone_binds_and_keeps_sign_and_curvature(sign):
     assert yaw.step(Twist2(2.0, 0.0, sign * 4.0), 0.1) == pytest.approx((0.5, 0.0, sign * 1.0))
 
 
+def test_the_other_way_may_have_its_own_velocity_limit():
+    axis = BodyAxisLimits(max_velocity=2.0, min_velocity=-0.5)
+    assert limiter(x=axis).step(Twist2(-4.0, 0.0, 4.0), 0.1) == (-0.5, 0.0, 0.5)
+    assert limiter(x=axis).step(Twist2(4.0, 0.0, 4.0), 0.1) == (2.0, 0.0, 2.0)
+    assert BodyAxisLimits(max_velocity=2.0, min_velocity=0.5).backward == 0.5  # signs do not matter
+    assert BodyAxisLimits(max_velocity=2.0, min_velocity=math.nan).backward == 2.0
+    assert BodyAxisLimits(max_velocity=2.0, min_velocity=0.0).backward == 0.0  # no reverse
+
+
 def test_a_jerk_limit_needs_something_that_bounds_the_acceleration():
     with pytest.raises(InvalidConfig):
         BodyAxisLimits(max_jerk=1.0)
@@ -71,6 +80,19 @@ def test_the_other_way_has_its_own_slopes():
     assert ramp(made, Twist2(-1.0), 0.1, 3)[:, 0] == pytest.approx([-0.2, -0.4, -0.6])
     assert made.step(Twist2(0.5), 0.1).vx == pytest.approx(0.025)  # 75 ms to brake, 25 to rise
     assert made.step(Twist2(0.5), 0.1).vx == pytest.approx(0.125)
+
+
+def test_deceleration_defaults_to_acceleration():
+    made = limiter(Twist2(0.0, 0.0, 1.0), yaw=BodyAxisLimits(max_acceleration=2.0))
+    assert made.step(Twist2(), 0.1).wz == pytest.approx(0.8)
+
+
+def test_sign_reversal_passes_through_zero():
+    made = limiter(Twist2(1.0), x=BodyAxisLimits(max_acceleration=3.0, max_deceleration=2.0))
+    seen = [1.0, *ramp(made, Twist2(-1.0), 0.01, 100)[:, 0]]
+    assert np.all(np.diff(seen) <= 0.0)
+    assert min(map(abs, seen)) < 0.02
+    assert seen[-1] == -1.0
 
 
 def test_braking_that_ends_with_the_step_is_finite_without_an_acceleration_limit():
@@ -126,6 +148,16 @@ def test_one_straight_line_leads_from_one_twist_to_another():
     assert np.argmax(np.all(seen == seen[-1], axis=1)) == 119
 
 
+def test_axes_apart_are_each_as_fast_as_they_may():
+    made = limiter(
+        x=BodyAxisLimits(max_velocity=0.5, max_acceleration=1.0),
+        yaw=BodyAxisLimits(max_velocity=1.0, max_acceleration=4.0),
+        clip_axes=True,
+    )
+    assert made.step(Twist2(5.0, 0.0, 0.7), 0.1) == pytest.approx((0.1, 0.0, 0.4))
+    assert tuple(ramp(made, Twist2(5.0, 0.0, 0.7), 0.1, 9)[-1]) == (0.5, 0.0, 0.7)
+
+
 # ---- jerk
 
 
@@ -170,6 +202,37 @@ def test_a_small_change_ends_when_the_acceleration_could_have_come_and_gone(chan
     assert np.all(np.diff(seen) >= -1e-15)
     assert seen[math.ceil(end * 1000)] == change
     assert seen[math.floor(end * 1000) - 3] < change
+
+
+def test_stop_in_the_middle_of_a_start_is_time_optimal_too():
+    """The acceleration goes from its limit directly to the opposite one."""
+    made = limiter(x=BodyAxisLimits(max_acceleration=1.0, max_jerk=4.0))
+    seen = ramp(made, Twist2(2.0), 0.01, 100)[:, 0]
+    stop = ramp(made, Twist2(), 0.01, 300)[:, 0]
+    solver_stop = by_ruckig_from(seen[-1], 1.0, 0.0, 1.0, 4.0, 0.01, 300)
+    np.testing.assert_allclose(stop, solver_stop, rtol=0, atol=1e-9)
+    assert stop.max() == pytest.approx(seen[-1] + 1.0 / 8.0)  # a^2 / (2 j) cannot be avoided
+
+
+def by_ruckig_from(start, rate, goal, acceleration, jerk, dt, steps):
+    solver = ruckig.Ruckig(1, dt)
+    given, out = ruckig.InputParameter(1), ruckig.OutputParameter(1)
+    given.control_interface = ruckig.ControlInterface.Velocity
+    given.current_velocity, given.current_acceleration = [start], [rate]
+    given.target_velocity = [goal]
+    given.max_velocity, given.max_acceleration, given.max_jerk = [1e3], [acceleration], [jerk]
+    velocities = []
+    for _ in range(steps):
+        solver.update(given, out)
+        out.pass_to_input(given)
+        velocities.append(out.new_velocity[0])
+    return velocities
+
+
+def test_the_smaller_jerk_limit_holds():
+    assert BodyAxisLimits(max_acceleration=1.0, max_jerk=5.0, min_jerk=-2.0).jerk == 2.0
+    assert BodyAxisLimits(max_acceleration=1.0, max_jerk=5.0).jerk == 5.0
+    assert BodyAxisLimits(max_acceleration=1.0, min_jerk=-3.0).jerk == 3.0
 
 
 def test_rest_is_exact_after_many_commands():
@@ -246,6 +309,20 @@ def test_reach_is_what_a_ramp_can_reach(start):
         made = limiter(Twist2(start), x=axis)
         far = made.step(Twist2(math.copysign(1e3, goal)), dt).vx
         assert far == pytest.approx(axis.reach(start, dt)[goal > 0], abs=1e-12)
+
+
+@fast
+@given(speeds, speeds, speeds)
+def test_velocity_limits_are_idempotent_and_keep_direction(vx, vy, wz):
+    limits = BaseLimits(
+        x=BodyAxisLimits(max_velocity=0.7),
+        y=BodyAxisLimits(max_velocity=0.3, min_velocity=-0.2),
+        yaw=BodyAxisLimits(max_velocity=1.1),
+    )
+    once = limits.within_velocity(Twist2(vx, vy, wz))
+    assert limits.within_velocity(once) == once
+    np.testing.assert_allclose(np.cross(once, (vx, vy, wz)), 0.0, atol=1e-9)
+    assert np.dot(once, (vx, vy, wz)) >= 0.0
 
 
 # ---- wheels' accelerations
@@ -373,3 +450,16 @@ def test_what_a_wheel_cannot_do_slows_the_whole_base(kind):
     step = controller.step(0.0, 0.02)
     assert abs(step.wheels).max() == pytest.approx(5.0)
     np.testing.assert_allclose(np.cross(step.twist, wanted), 0.0, atol=1e-9)
+
+
+def test_a_car_slows_down_for_a_curve_that_its_outer_wheel_is_too_slow_for():
+    base = car()
+    config = BaseControllerConfig(limits=BaseLimits(max_wheel_velocity=4.0), cmd_vel_timeout=9.0)
+    controller = BaseController(base, config)
+    controller.command(Twist2(1.0), 0.0)
+    assert controller.step(0.0, 0.02).twist == (1.0, 0.0, 0.0)
+    controller.command(Twist2(1.0, 0.0, 0.3), 0.0)
+    steps = [controller.step(0.0, 0.02) for _ in range(50)]
+    assert steps[-1].twist.vx < 0.95
+    assert max(abs(step.wheels).max() for step in steps) <= 4.0 * (1 + 1e-12)
+    assert steps[-1].twist.wz / steps[-1].twist.vx == pytest.approx(0.3)

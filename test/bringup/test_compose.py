@@ -11,7 +11,7 @@ from raised_errors import about
 
 import motion_nodes
 from motion_nodes.bringup.bringup_config import LOG_LEVELS, BringupConfig
-from motion_nodes.bringup.compose import nodes_for, omissions, suite_of
+from motion_nodes.bringup.compose import BASES_RATE, nodes_for, omissions, suite_of
 from motion_nodes.bringup.node_specs import (
     ROBOTS_PER_CONTAINER,
     NodeSpec,
@@ -21,6 +21,7 @@ from motion_nodes.bringup.node_specs import (
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.placement import parse_placement, parse_placements
 from motion_nodes.errors import InvalidConfig, RobotNotFound
+from motion_nodes.nodes.registry import NODES
 
 
 def config(*robots, **settings):
@@ -83,6 +84,16 @@ def test_backends_decide_on_simulation_and_time(backend, sim, sim_time):
     assert not any(s.parameters["use_sim_time"] for s in specs if s.is_simulation)
 
 
+def test_use_sim_time_can_be_forced():
+    specs = nodes_for(config("franka", backend="isaac", use_sim_time=True))
+    assert all(spec.parameters["use_sim_time"] for spec in specs)
+
+
+def test_every_spec_names_an_executable_that_exists():
+    for spec in nodes_for(config("a:=jetbot", "b:=franka")):
+        assert spec.executable in NODES
+
+
 def test_wrong_words_are_answered_with_the_right_ones(tmp_path):
     with pytest.raises(InvalidConfig, match="'mujoco'"):
         config("franka", backend="mujoko")
@@ -107,6 +118,13 @@ def test_ros_args_carry_names_parameters_and_files():
     assert "on:=true" in args
     assert args[args.index("--params-file") + 1] == "/etc/my.yaml"
     assert args[-1] == "a.b.state:=warn"
+
+
+def test_tasks_share_the_process_of_the_planner_not_that_of_the_joint_controller():
+    specs = nodes_for(config("franka", tasks=True))
+    processes = processes_for(specs, composed=True)
+    assert "task_server" in [spec.name for spec in processes["move_group"]]
+    assert "task_server" not in [spec.name for spec in processes["container"]]
 
 
 def test_composed_means_one_process_beside_the_simulation_and_those_that_plan():
@@ -148,6 +166,15 @@ def test_many_robots_share_few_containers_each_with_all_its_nodes():
     assert len(set().union(*spaces)) == 50
 
 
+def test_a_simulation_of_bases_alone_is_slower():
+    def rate(*robots, **settings):
+        return nodes_for(config(*robots, **settings))[0].parameters.get("update_rate")
+
+    assert rate("a:=jetbot", "b:=jetbot") == BASES_RATE
+    assert rate("a:=jetbot", "b:=franka") is None
+    assert rate("jetbot", control_rate=500.0) == 500.0
+
+
 @pytest.mark.parametrize(
     ("backend", "floor", "told"),
     [
@@ -162,6 +189,11 @@ def test_the_planner_is_told_of_the_floor(backend, floor, told):
     parameters = planner_of("franka", backend=backend, floor=floor, floor_height=-0.1)
     assert parameters["floor"] is told
     assert parameters["floor_height"] == -0.1
+
+
+def test_the_planner_knows_the_robots_of_its_cell():
+    parameters = planner_of("a:=franka@1,0,0", "b:=ur10e@0,1,0", namespace="lab")
+    assert parameters["cell"] == ["lab/a:=franka@1,0,0", "lab/b:=ur10e@0,1,0"]
 
 
 def test_cameras_are_simulated_and_mapped_for_their_robots():
@@ -226,6 +258,12 @@ def test_scene_bodies_are_for_mujoco():
         config("franka", backend="mock", scene_bodies=True)
     with pytest.raises(InvalidConfig, check=about("floor_height")):
         config("franka", floor_height=float("nan"))
+
+
+def test_the_policy_escapes_by_the_planner_that_is_started_with_it():
+    specs = {spec.name: spec for spec in nodes_for(config("franka"))}
+    assert "move_group" in specs
+    assert specs["rmpflow_policy"].parameters["escape"] == "plan"
 
 
 def test_a_control_rate_is_that_of_the_simulation_and_of_the_joint_controllers():

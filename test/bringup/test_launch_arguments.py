@@ -16,7 +16,7 @@ from motion_nodes.bringup.rviz_view import PANEL_ARGUMENTS, VIEW_ARGUMENTS, pane
 from motion_nodes.core.robot.files.srdf_file import srdf_of
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.yaml_schema import read_yaml
-from motion_nodes.errors import InvalidConfig, UnknownGroup
+from motion_nodes.errors import InvalidConfig, RobotNotFound, UnknownGroup
 
 LAUNCH_FILE = Path(__file__).parents[2] / "launch" / "bringup.launch.py"
 
@@ -193,6 +193,13 @@ def frame_of(tool: Any) -> str:
     return config["Visualization Manager"]["Global Options"]["Fixed Frame"]
 
 
+def test_one_robot_is_one_window():
+    (rviz,) = view_tools({"robot": "ur10e", "use_sim_time": "false"}, RVIZ)
+    assert (rviz.package, rviz.executable, rviz.namespace) == ("rviz2", "rviz2", "")
+    assert rviz.parameters == {"use_sim_time": False}
+    assert frame_of(rviz) == "base_link"
+
+
 def test_several_robots_stand_in_the_world_where_they_were_placed():
     rviz, *frames = view_tools({"robot": "a:=jetbot@0,-1,0.5; b:=franka@1,0,0"}, RVIZ)
     assert frame_of(rviz) == "world"
@@ -225,6 +232,14 @@ def test_the_panel_works_within_the_robots_namespace():
     )  # fmt: skip
 
 
+def test_your_own_configuration_is_taken_as_it_is(tmp_path):
+    own = tmp_path / "own.rviz"
+    own.write_text("Panels: []\n")
+    (rviz,) = view_tools({"rviz_config": str(own)}, RVIZ)
+    assert str(own) in rviz.arguments
+    assert own.read_text() == "Panels: []\n"
+
+
 @pytest.mark.parametrize(
     ("make", "values", "words"),
     [
@@ -241,6 +256,11 @@ def test_the_panel_works_within_the_robots_namespace():
 def test_wrong_arguments_are_told_of_rviz_launch(make, values, words):
     with pytest.raises((InvalidConfig, UnknownGroup), check=about(words)):
         make(values, RVIZ)
+
+
+def test_a_robot_that_there_is_not():
+    with pytest.raises(RobotNotFound, check=about("frnka")):
+        view_tools({"robot": "frnka"}, RVIZ)
 
 
 # ---- launch files, where launch_ros is installed

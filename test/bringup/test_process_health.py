@@ -10,6 +10,7 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from raised_errors import about
 
 from motion_nodes.bringup.process_health import (
     Activity,
@@ -20,6 +21,7 @@ from motion_nodes.bringup.process_health import (
     ProcessHealth,
     read_activity,
 )
+from motion_nodes.errors import InvalidConfig
 
 LIMITS = HealthLimits()
 
@@ -59,6 +61,12 @@ def test_a_process_that_beats_is_alive_and_its_accounting_is_not_read():
     process = Process(computes=1.0)
     assert process.run(100.0, beats={}) is None
     assert process.asked == 0  # which takes hundreds of file reads
+
+
+def test_a_process_that_is_stopped_while_it_starts_is_found():
+    process = Process(state="T")
+    assert process.run(20.0) == pytest.approx(LIMITS.overload, abs=0.2)
+    assert process.finding().condition is Condition.STOPPED
 
 
 def test_a_process_may_take_long_to_its_first_heartbeat():
@@ -109,6 +117,15 @@ def test_a_process_that_used_processor_time_before_its_silence_is_wedged():
     for now in (11.5, 12.5):
         finding = health.finding(lambda: used, now)
     assert finding.condition is Condition.WEDGED
+
+
+def test_a_heartbeat_ends_a_silence():
+    process = Process()
+    process.beat()
+    process.run(5.0)
+    assert process.finding() is not None
+    process.beat()
+    assert process.finding() is None
 
 
 def test_a_loop_that_no_longer_ticks_is_named():
@@ -182,8 +199,17 @@ def test_a_process_that_misses_a_stream_is_deaf_and_replaced(pressure, late):
     assert process.finding() is None
 
 
+def test_a_silent_probe_says_nothing_of_the_processes():
+    process = Process()
+    process.beat()
+    process.health.echo(0.5)
+    assert process.run(60.0, beats={}) is None
+
+
 @given(
-    st.lists(st.floats(0.0, 1.9), min_size=1, max_size=50), st.floats(0.0, 1.0), st.floats(0.0, 4.0)
+    st.lists(st.floats(0.0, 1.9), min_size=1, max_size=50),
+    st.floats(0.0, 1.0),
+    st.floats(0.0, 4.0),
 )
 def test_heartbeats_within_the_timeout_are_never_a_finding(gaps, computes, waits):
     process = Process(computes=computes, waits=waits)
@@ -201,6 +227,13 @@ def test_a_silence_is_always_a_finding(computed, waited, silence, state):
     finding = process.health.finding(lambda: Activity(state, computed, waited), silence)
     assert finding is not None
     assert finding.replace or silence <= LIMITS.overload
+
+
+@pytest.mark.parametrize("name", list(vars(LIMITS)))
+@pytest.mark.parametrize("value", [0.0, -1.0, float("nan"), float("inf")])
+def test_timeouts_are_above_zero(name, value):
+    with pytest.raises(InvalidConfig, check=about(name)):
+        HealthLimits(**{name: value})
 
 
 @pytest.fixture
@@ -225,6 +258,12 @@ def wait_for(condition, limit=20.0):
         time.sleep(0.02)
 
 
+def test_one_that_computes_uses_processor_time(child):
+    pid = child("while True: pass").pid
+    before = read_activity(pid)
+    wait_for(lambda: read_activity(pid).computed > before.computed + 0.2)
+
+
 def test_one_that_is_stopped_shows_it(child):
     pid = child("import time; time.sleep(60)").pid
     os.kill(pid, signal.SIGSTOP)
@@ -239,6 +278,10 @@ def test_two_on_one_processor_wait_for_it(child):
         os.sched_setaffinity(pid, {min(os.sched_getaffinity(0))})
     before = read_activity(pids[0])
     wait_for(lambda: read_activity(pids[0]).waited > before.waited + 0.2)
+
+
+def test_one_that_does_not_exist_has_an_empty_record(tmp_path):
+    assert read_activity(1, tmp_path) == Activity()
 
 
 def test_names_may_hold_anything(tmp_path):

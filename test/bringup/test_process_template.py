@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Processes forked from a template, and functions called in a child."""
 
+import json
 import os
 import signal
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 from motion_nodes.bringup.forked_call import fork, forked_call
 from motion_nodes.bringup.process_template import ProcessTemplate, reap_orphans
 from motion_nodes.bringup.processes import ProcessGroup
+from motion_nodes.bringup.template_main import modules_of
 from motion_nodes.errors import MotionError, RobotNotFound
 from motion_nodes.ros.process_reports import FAILED, NEWS_VARIABLE, read_news
 
@@ -34,6 +36,16 @@ def wait_until(condition, within=60.0):
     while not condition():
         assert time.monotonic() < end, "did not happen in time"
         time.sleep(0.01)
+
+
+def test_modules_of_a_node_and_of_a_container():
+    listed = json.dumps([{"executable": "robot_state"}, {"executable": "ik_service"}])
+    assert modules_of([*NODES, "mock_sim", "--ros-args"]) == ["motion_nodes.nodes.mock_sim"]
+    assert modules_of([*NODES, "container", "--nodes", listed]) == [
+        f"motion_nodes.nodes.{name}" for name in ("container", "robot_state", "ik_service")
+    ]
+    assert modules_of([*NODES, "container", "--nodes", "{"]) == ["motion_nodes.nodes.container"]
+    assert modules_of([*PYTHON, "motion_nodes.nodes.clients.dds_probe"]) == []
 
 
 def test_the_exit_code_and_the_report_of_a_fork_arrive(template):
@@ -61,6 +73,12 @@ def test_a_fork_is_a_child_of_this_process_with_its_own_command_line(template):
         process.send_signal(signal.SIGKILL)
     assert process.wait(10.0) == -signal.SIGKILL
     process.send_signal(signal.SIGKILL)
+
+
+def test_other_commands_are_not_forked(template):
+    assert template.fork([sys.executable, "-c", "pass"], {}, {}) is None
+    assert template.fork(["true"], {}, {}) is None
+    assert template.fork(UNKNOWN, {**os.environ}, {}).wait(60.0) == 2
 
 
 @pytest.mark.long

@@ -80,6 +80,12 @@ def test_a_node_tells_what_it_waits_for_once_and_then_that_it_is_ready(pipe):
     assert ready == [True]
 
 
+def test_a_node_that_does_not_start_by_itself_says_in_which_state_it_is(pipe):
+    watch = Readiness(FakeNode(autostart=False), list)
+    assert not watch.poll()
+    assert pipe() == [(ASLEEP, "unconfigured")]
+
+
 def test_nobody_need_listen(monkeypatch):
     for number in ("", "none", "987654"):
         monkeypatch.setenv(NEWS_VARIABLE, number)
@@ -92,6 +98,11 @@ def test_nobody_need_listen(monkeypatch):
     os.close(reader)
     report_state(READY, "/a")
     os.close(writer)
+
+
+@pytest.mark.parametrize("line", [b"", b"{", b"[]", b'{"state": 1, "other": 2}', b"\xff"])
+def test_what_is_no_news_is_left_out(line):
+    assert read_news(line) is None
 
 
 def test_each_node_then_all():

@@ -202,6 +202,23 @@ def test_a_process_that_misses_what_another_receives_is_replaced(make):
 
 
 @pytest.mark.long
+def test_nobody_is_replaced_while_nobody_receives(make):
+    suite = make(hears={"planner": 0.0, "controller": 0.0}, health=HealthLimits(deaf=0.5))
+    end = time.monotonic() + 3.0
+    suite.until(lambda: time.monotonic() > end)
+    assert suite.said == []
+
+
+@pytest.mark.long
+def test_one_that_always_ends_is_restarted_a_bounded_number_of_times(make):
+    suite = make(ends={"planner": 0.1})
+    suite.until(lambda: suite.supervisor.failed)
+    assert suite.starts("planner") == 3
+    assert suite.supervisor.failed == {"planner": 4}
+    suite.until(lambda: suite.supervisor.watch(settled=False))
+
+
+@pytest.mark.long
 def test_without_respawn_it_is_only_said(make):
     suite = make(respawn=False)
     pid = suite.supervisor.group.pid("planner")
@@ -280,6 +297,19 @@ def test_records_come_back_from_their_lines(record, monkeypatch):
     os.close(writer)
 
 
+@pytest.mark.parametrize(
+    "line", [b"", b"[]", b"{}", b'{"record": "beat"}', b'{"record": "x", "pid": 1}', b"\xff", b"3"]
+)
+def test_what_is_no_record_is_left_out(line):
+    assert read_record(line) is None
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1, 2, 3, 4]", '["a", "b", "c"]', "[1, 5, 'x']"])
+def test_a_wrong_inherited_stop_is_none(monkeypatch, text):
+    monkeypatch.setenv(STOP_VARIABLE, text)
+    assert inherited_stop() == StopState()
+
+
 def test_a_stop_is_inherited(monkeypatch):
     state = StopState(20, 10, 'somebody "else"')
     monkeypatch.setenv(STOP_VARIABLE, stop_text(state))
@@ -315,6 +345,10 @@ def test_restarts_count_for_the_window_only():
     assert budget.take(10.5) == 2.0
     assert budget.take(100.0) == 1.0
     assert budget.used(100.0) == 1
+
+
+def test_a_budget_of_nothing_restarts_nothing():
+    assert RestartBudget(RestartLimits(burst=0)).take(0.0) is None
 
 
 @given(
@@ -380,6 +414,13 @@ def test_a_topic_that_a_process_does_not_read_is_not_missed(streams):
     assert streams.missed("container", 6.0) is None
 
 
+def test_the_longest_missed_topic_is_named(streams):
+    for tick in range(11, 40):
+        streams.update("container", {"/clock": min(tick, 20), STATES: 50}, 0.1 * tick)
+        streams.update("planner", {"/clock": tick, STATES: 5 * tick}, 0.1 * tick)
+    assert streams.missed("container", 3.9).topic == STATES
+
+
 def test_a_process_that_has_ended_receives_nothing(streams):
     for tick in range(11, 51):
         streams.update("container", {"/clock": 10}, 0.1 * tick)
@@ -389,6 +430,19 @@ def test_a_process_that_has_ended_receives_nothing(streams):
     assert streams.missed("container", 5.0) is None
     streams.forget("nobody")
     assert streams.missed("nobody", 5.0 + FRESH) is None
+
+
+def test_after_a_pause_nobody_has_missed_anything(streams):
+    for tick in range(11, 600):  # the publisher is paused for a minute
+        for name in ("container", "planner"):
+            streams.update(name, {"/clock": 10}, 0.1 * tick)
+    streams.update("planner", {"/clock": 11}, 60.0)
+    assert streams.missed("container", 60.3) is None
+    streams.update("container", {"/clock": 12}, 60.4)
+    for tick in range(605, 640):
+        for name in ("container", "planner"):
+            streams.update(name, {"/clock": tick}, 0.1 * tick)
+            assert streams.missed(name, 0.1 * tick) is None
 
 
 def test_the_first_report_of_a_process_is_no_message(streams):

@@ -10,13 +10,17 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from rich.console import Console
 from robot_setup.urdf_samples import joint, link, robot
 
+import motion_nodes
 from motion_nodes.bringup.suite import print_line
-from motion_nodes.cli.app import app
+from motion_nodes.cli import tune
+from motion_nodes.cli.app import PANELS, app
 from motion_nodes.cli.learning_commands import _replayed
 from motion_nodes.cli.main import main
 from motion_nodes.cli.output import write_output
+from motion_nodes.core.reactive.tuning import Summary
 from motion_nodes.core.robot.loader import available_robots, load_robot
 from motion_nodes.core.trajectory.trajectory_files import read_motion
 from motion_nodes.errors import InvalidCommand, InvalidConfig, InvalidDescription
@@ -33,6 +37,28 @@ def motion(*arguments, timeout=180, **environment):
     )  # fmt: skip
 
 
+def test_the_version_is_printed():
+    done = motion("--version")
+    assert (done.returncode, done.stdout) == (0, f"motion_nodes {motion_nodes.__version__}\n")
+
+
+@pytest.mark.long
+def test_robots_lists_what_is_shipped():
+    done = motion("robots")
+    assert done.returncode == 0
+    assert "franka" in done.stdout
+    assert "jetbot" in done.stdout
+    for name in ("open_manipulator_x", "turtlebot3_burger"):  # whole, at a width of 80
+        assert name in done.stdout
+
+
+def test_the_help_begins_with_a_running_suite():
+    text = motion("--help").stdout
+    assert text.index(" up ") < text.index(" fk ") < text.index(" doctor ")
+    panels = {name for names in PANELS.values() for name in names}
+    assert panels == {*(info.name for info in app.registered_commands), "hardware", "policy"}
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("word", ["describe", "robots"])
 def test_describe_shows_limits_groups_and_states(word):
@@ -40,6 +66,11 @@ def test_describe_shows_limits_groups_and_states(word):
     assert done.returncode == 0
     for text in ("panda_joint4", "-3.072", "-0.0698", "arm", "panda_arm", "ready"):
         assert text in done.stdout
+
+
+def test_describe_of_a_base_shows_its_wheels():
+    text = " ".join(motion("describe", "jetbot").stdout.split())
+    assert "wheel radius 0.03, wheel separation 0.1125" in text
 
 
 @pytest.mark.long
@@ -238,6 +269,17 @@ def test_a_result_of_tuning_that_could_not_be_written_is_not_computed(motion, tm
     done = motion(f"tune franka --apply --output {missing}")
     assert done.code == 2
     assert "does not exist" in done.text
+
+
+def test_the_units_of_the_tuning_table_are_printed():
+    summary = Summary(
+        **{field: 0.5 for field in Summary.__dataclass_fields__ if field != "weights"}, weights={}
+    )
+    console = Console(width=160)
+    with console.capture() as captured:
+        console.print(tune._table(summary, summary))
+    for head in ("[s]", "[mm]", "[deg]", "overshoot [mm]", "links [mm]"):
+        assert head in captured.get()
 
 
 def test_brackets_in_a_path_are_no_markup(motion, tmp_path, monkeypatch):

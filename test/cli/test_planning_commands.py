@@ -73,6 +73,27 @@ def test_a_plan_in_words_with_a_table_as_file(motion, tmp_path):
     assert 0.1 < fastest <= 0.5 * ARM.limits.velocity[0] * (1 + 1e-9)
 
 
+def test_a_plan_to_a_pose(motion):
+    command = "plan franka --from ready --to-position 0.5,0.2,0.3 --to-rpy 180,0,0 --degrees --json"
+    path = motion(command).data["path"]
+    assert np.allclose(tip(path[-1])[:3, 3], [0.5, 0.2, 0.3], atol=1e-3)
+    assert np.allclose(tip(path[-1])[:3, 2], [0.0, 0.0, -1.0], atol=0.011)
+
+
+@pytest.mark.long
+def test_what_cannot_be_planned_is_a_no_with_the_reason(motion, world, tmp_path):
+    out = tmp_path / "none.json"
+    far = motion(f"plan franka --to-position 3,0,0.4 -o {out} --timeout 1")
+    assert far.code == 1
+    assert "No motion: goal unreachable." in far.text
+    assert not out.exists()
+    world.write_text(WORLD.replace("[0.5, 0.0, 0.45]", "[0.5, 0.4, 0.45]"))
+    inside = motion(f"plan franka --to {LEFT} --world {world} --json")
+    assert inside.code == 1
+    assert inside.data["status"] == "GOAL_IN_COLLISION"
+    assert "wall" in inside.data["reason"]
+
+
 def test_straight_lines_are_straight(motion):
     done = motion("cartesian franka --from ready --by 0,0,-0.2 --by 0,0.2,0 --json")
     assert done.code == 0
@@ -181,6 +202,12 @@ def test_a_pose_out_of_reach_is_named_and_the_exit_code_is_1(motion, poses):
     done = motion(f"batch franka {poses}")
     assert done.code == 1
     assert "3 of 4" in done.text
+
+
+def test_plans_to_the_poses_of_a_file(motion, poses):
+    done = motion(f"batch franka {poses} --plan-from home --json")
+    assert done.code == 0
+    assert all(row["duration"] > 0.0 and len(row["path"]) > 1 for row in done.data["poses"])
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,13 @@ def test_nine_joints_and_a_lift_get_seven_values():
     assert body.q[-1] == 0.2
 
 
+def test_a_robot_without_a_joint_is_refused():
+    body, articulation = made()
+    body.joint_names = (*body.joint_names[:-2], "panda_joint9", "lift")
+    with pytest.raises(UnknownJoint, check=about("panda_joint1")):
+        ArticulationMotionPolicy(body, articulation.policy)
+
+
 @pytest.mark.parametrize("bad", [np.zeros(3), np.full(10, np.nan)])
 def test_a_bad_state_commands_nothing(bad):
     body, articulation = made()

@@ -139,7 +139,11 @@ def test_limits_and_names_go_into_the_tree():
     ("rows", "options", "message"),
     [
         ([], {}, "rows"),
-        ([DhRow(0, 0, 0)], {"convention": "criag"}, "convention"),
+        (
+            [DhRow(0, 0, 0)],
+            {"convention": "criag"},
+            "convention",
+        ),
         ([DhRow(0, np.nan, 0)], {}, "alpha"),
         ([DhRow(0, 0, 0, kind="revolut")], {}, "kind"),
         ([DhRow(0, 0, 0, lower=2, upper=1)], {}, "limits"),
@@ -172,6 +176,17 @@ def test_usual_names_of_the_conventions(names, convention):
         np.testing.assert_array_equal(found.pose([0.5], "tool"), wanted.pose([0.5], "tool"))
 
 
+@pytest.mark.parametrize("name", ["", "clasic", "Denavit", None, 3])
+def test_unknown_conventions_are_refused_with_the_allowed_names(name):
+    with pytest.raises(InvalidDescription):
+        dh_transform(0.3, 0.7, 0.2, -0.4, name)
+
+
+def test_the_length_of_q_is_checked():
+    with pytest.raises(InvalidCommand):
+        panda().pose([0] * 6, "tool")
+
+
 @pytest.mark.parametrize("robot", ["franka", "ur10e"])
 def test_the_numeric_jacobian_is_the_generated_one(robot):
     tree = load_robot(robot).tree
@@ -180,6 +195,13 @@ def test_the_numeric_jacobian_is_the_generated_one(robot):
     for q in np.random.default_rng(2).uniform(-3, 3, (5, len(tree.joint_names))):
         J = numeric_jacobian(lambda q: kinematics.pose(q, tip), q)
         np.testing.assert_allclose(J, kinematics.jacobian(q, tip), atol=1e-9)
+
+
+def test_the_numeric_jacobian_refuses_what_is_no_vector():
+    with pytest.raises(InvalidCommand):
+        numeric_jacobian(lambda q: np.eye(4), [np.nan])
+    with pytest.raises(InvalidCommand):
+        numeric_jacobian(lambda q: np.eye(4), [1.0], step=0.0)
 
 
 SAMPLE = Path(__file__).parent / "data" / "desk_arm.kinematic.json"
@@ -230,7 +252,10 @@ def test_a_state_outside_its_limits_names_the_joint():
     limits = JointLimits.of_tree(read_kinematic_file(SAMPLE))
     assert limits.within([0.0, 0.0, 100.0, 0.1])
     text = limits.violations([0.0, 2.0, 0.0, -0.1])
-    assert text == ("shoulder is 2, allowed is -1.2 to 1.9", "lift is -0.1, allowed is 0 to 0.2")
+    assert text == (
+        "shoulder is 2, allowed is -1.2 to 1.9",
+        "lift is -0.1, allowed is 0 to 0.2",
+    )
 
 
 def test_the_axis_that_swaps_x_and_y():
@@ -318,7 +343,13 @@ TURN = {"name": "turn", "parent": "base"}
                 {
                     "name": "a",
                     "motor": constant(
-                        {"rotation": {"axis": [0, 0, 1], "angle_radians": 1, "angle_degrees": 57}}
+                        {
+                            "rotation": {
+                                "axis": [0, 0, 1],
+                                "angle_radians": 1,
+                                "angle_degrees": 57,
+                            }
+                        }
                     ),
                 }
             ],
@@ -359,11 +390,35 @@ NUMBER = st.floats(-3.0, 3.0)
 TWIST = st.tuples(*[NUMBER] * 6)
 
 
+def random_poses(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    X = [from_xyz_rpy(rng.uniform(-2, 2, 3), rng.uniform(-4, 4, 3)) for _ in range(np.prod(shape))]
+    return np.array(X).reshape(*shape, 4, 4)
+
+
 def hat(twist: np.ndarray) -> np.ndarray:
     v, (x, y, z) = twist[:3], twist[3:]
     H = np.zeros((4, 4))
     H[:3, :3], H[:3, 3] = [[0, -z, y], [z, 0, -x], [-y, x, 0]], v
     return H
+
+
+def test_poses_there_and_back():
+    X = random_poses(np.random.default_rng(1), 5, 40)
+    D = dq.from_pose(X)
+    assert D.shape == (5, 40, 8)
+    np.testing.assert_allclose(np.linalg.norm(D[..., :4], axis=-1), 1.0, atol=1e-15)
+    np.testing.assert_allclose(np.sum(D[..., :4] * D[..., 4:], axis=-1), 0.0, atol=1e-15)
+    np.testing.assert_allclose(dq.to_pose(D), X, atol=1e-14)
+    np.testing.assert_allclose(dq.translation(D), X[..., :3, 3], atol=1e-14)
+
+
+def test_products_and_inverses_are_those_of_matrices():
+    A, B, C = random_poses(np.random.default_rng(2), 3, 100)
+    product = dq.multiply(dq.from_pose(A), dq.from_pose(B), dq.from_pose(C))
+    np.testing.assert_allclose(dq.to_pose(product), A @ B @ C, atol=1e-13)
+    backwards = dq.to_pose(dq.inverse(dq.from_pose(A)))
+    np.testing.assert_allclose(backwards, [inverse(X) for X in A], atol=1e-13)
+    np.testing.assert_array_equal(dq.multiply(), dq.identity())
 
 
 @settings(derandomize=True, deadline=None)
@@ -384,6 +439,27 @@ def test_the_logarithm_undoes_the_exponential(twist, scale):
     D = dq.exp(given_twist)
     np.testing.assert_allclose(dq.log(D), given_twist, atol=1e-12)
     np.testing.assert_allclose(dq.log(-D), given_twist, atol=1e-12)
+
+
+def test_half_a_turn_has_a_logarithm():
+    for axis in np.eye(3):
+        twist = np.array([0.3, -0.2, 0.5, *(np.pi * axis)])
+        again = dq.log(dq.exp(twist))
+        np.testing.assert_allclose(dq.to_pose(dq.exp(again)), dq.to_pose(dq.exp(twist)), atol=1e-14)
+        assert np.linalg.norm(again[3:]) == pytest.approx(np.pi)
+
+
+def test_drift_is_taken_out():
+    rng = np.random.default_rng(3)
+    D = dq.from_pose(random_poses(rng, 50))
+    spoiled = D * 1.01
+    spoiled[:, 4:] += 1e-3 * D[:, :4]
+    np.testing.assert_allclose(dq.normalise(spoiled), D, atol=1e-15)
+    step, turned = dq.exp([0.1, 0.02, -0.3, 0.5, -0.2, 0.9]), dq.identity()
+    for _ in range(20000):
+        turned = dq.normalise(dq.multiply(turned, step))
+    assert abs(np.linalg.norm(turned[:4]) - 1.0) < 1e-15
+    assert abs(turned[:4] @ turned[4:]) < 1e-12
 
 
 @pytest.mark.parametrize("bad", [np.zeros(8), np.full(8, np.nan), [0, 0, 0, 0, 1, 0, 0, 0]])

@@ -242,3 +242,8 @@ def test_broken_files_are_refused_with_the_line(old, new, line):
 def test_other_texts_are_no_scenes(text):
     with pytest.raises(InvalidDescription):
         read_scene_text(text)
+
+
+def test_names_with_line_breaks_are_not_written():
+    with pytest.raises(InvalidDescription):
+        scene_text([world_object("a\n.", Sphere(0.1))])

@@ -169,6 +169,15 @@ def test_parameters_are_set_by_name_or_refused(caplog):
     assert made.compute_path(START) is None
 
 
+def test_self_collision_checking_can_be_switched_off():
+    made = planner(barriers=False)
+    folded = np.array([0.0, 0.0, 0.0, -0.0698, 0.0, 0.0, 0.0])
+    made.set_cspace_target(folded)
+    assert made.compute_path(START) is None
+    assert made.set_param("enable_self_collision_checking", False)
+    assert made.compute_path(START) is not None
+
+
 def test_settings_come_from_a_file(tmp_path, caplog):
     file = tmp_path / "rrt.yaml"
     file.write_text("seed: 7\ntask_space_frame_name: panda_link7\nstep_syze: 1\n")

@@ -22,7 +22,7 @@ from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import from_xyz_rpy, rotation_vector, turned
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownFrame, UnknownGroup
 from motion_nodes.extras.sim.drive_targets import JointTargets
-from motion_nodes.extras.sim.wiping import WipingConfig
+from motion_nodes.extras.sim.wiping import STROKE, WipingCell, WipingConfig
 from motion_nodes.nodes.demo.wipe import run_wipe
 
 ROBOT = load_robot("franka")
@@ -378,6 +378,16 @@ def test_an_uneven_table_is_wiped_with_the_force_that_was_asked(tmp_path):
     plot = tmp_path / "wipe.svg"
     assert run_wipe(headless=True, port=0, output=plot) == 0
     assert plot.read_text().count("polyline") >= 6
+
+
+@pytest.mark.long
+def test_a_faster_stroke_over_the_same_bumps_is_worse():
+    """The demo's check can fail."""
+    cell = WipingCell(WipingConfig(speed=0.2))
+    *_, stroke = cell.wipe()
+    assert stroke is not None
+    assert stroke.places[-1] > 0.5 * STROKE - 0.01
+    assert stroke.within(0.2) < 0.9
 
 
 @pytest.mark.parametrize("values", [{"force": -1.0}, {"speed": float("nan")}, {"bump": 1.0}])

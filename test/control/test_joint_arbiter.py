@@ -93,6 +93,13 @@ def test_an_infeasible_one_is_led_after_within_the_limits(runner):
     np.testing.assert_allclose(path[-1], 0.0, atol=1e-6)
 
 
+def test_partial_joints_leave_the_others(runner):
+    runner.command(JointCommand(names=["c"], positions=[0.5]), "stream")
+    runner.start(goal(smooth(["b"])), "me")
+    path = run(runner, 2.5)
+    np.testing.assert_allclose(path[-1], [0.0, 1.0, 0.5], atol=1e-6)
+
+
 def test_a_newcomer_takes_only_what_it_needs_and_the_loser_knows_to_whom(runner):
     first = runner.start(goal(smooth(["a", "b"])), "first")
     other = runner.start(goal(smooth(["c"])), "other")
@@ -107,6 +114,22 @@ def test_a_newcomer_takes_only_what_it_needs_and_the_loser_knows_to_whom(runner)
     assert other.status is FollowStatus.SUCCEEDED
     assert np.ptp(path[-100:, 0]) == 0.0
     assert 0.0 < path[-1, 0] < 1.0
+
+
+def test_a_command_preempts_a_trajectory_of_its_joint(runner):
+    first = runner.start(goal(smooth()), "first")
+    run(runner, 0.3)
+    runner.command(JointCommand(names=["a"], positions=[0.1]), "~/reference")
+    assert first.text == "preempted by ~/reference"
+    path = run(runner, 3.0)
+    assert path[-1, 0] == pytest.approx(0.1)
+
+
+def test_a_refused_command_preempts_nothing(runner):
+    first = runner.start(goal(smooth()), "first")
+    with pytest.raises(InvalidCommand):
+        runner.command(JointCommand(names=["a"], positions=[99.0]), "bad")
+    assert first in runner.runs
 
 
 def test_splicing_from_a_moving_reference_does_not_jump(runner):
@@ -226,6 +249,13 @@ def test_a_command_takes_only_joints_that_it_says_something_of(runner):
     assert not run_b.status.ended
     runner.command(JointCommand(positions=[np.nan, 0.1, np.nan]), "of b too")
     assert run_b.text == "preempted by of b too"
+
+
+def test_what_the_controller_gives_up_is_aborted_not_canceled(runner):
+    first = runner.start(goal(smooth(("a",))), "a test")
+    runner.abort_all("the robot was lost")
+    assert first.status is FollowStatus.ABORTED
+    assert first.text == "the robot was lost"
 
 
 def test_progress_is_of_one_moment(runner):

@@ -12,6 +12,7 @@ from motion_nodes.core.control.joint_command import (
     GraphInputs,
     JointCommand,
     check_command,
+    select_joints,
 )
 from motion_nodes.core.control.joint_controller import ArticulationController
 from motion_nodes.core.robot.limits import JointLimits
@@ -85,6 +86,13 @@ def test_an_empty_command_is_legal_and_changes_nothing():
         assert state(controller) == before
 
 
+def test_index_0_alone_moves_joint_0_alone():
+    controller = franka()
+    apply(controller, [0.5], indices=[0])
+    np.testing.assert_array_equal(controller.targets.positions[1:], FRANKA.home[1:])
+    assert controller.targets.positions[0] == 0.5
+
+
 def test_names_beat_indices_and_the_choice_is_free_each_time():
     controller = franka()
     apply(controller, [0.5], names=["panda_joint7"], indices=[0])
@@ -94,39 +102,105 @@ def test_names_beat_indices_and_the_choice_is_free_each_time():
     assert targets[[6, 2, 0, 4]].tolist() == [0.5, 0.25, -0.5, -0.75]
 
 
-Bad, Unknown = InvalidCommand, UnknownJoint
+def test_selection():
+    names = ("a", "b", "c")
+    assert select_joints(JointCommand(), names).tolist() == [0, 1, 2]
+    assert select_joints(JointCommand(indices=np.array([2, 0])), names).tolist() == [2, 0]
+    assert select_joints(JointCommand(names=("c", "b")), names).tolist() == [2, 1]
+
+
 REJECTED = [
-    (Bad, "positions", {"positions": ARM}),
-    (Bad, "velocities", {"positions": [0.0, 0.0], "velocities": [0.1], "indices": [7, 8]}),
-    (Bad, "efforts", {"efforts": [], "indices": [0]}),
+    (InvalidCommand, "positions", {"positions": ARM}),
     (
-        Unknown,
+        InvalidCommand,
+        "velocities",
+        {"positions": [0.0, 0.0], "velocities": [0.1], "indices": [7, 8]},
+    ),
+    (InvalidCommand, "efforts", {"efforts": [], "indices": [0]}),
+    (
+        UnknownJoint,
         "panda_joint11",
         {"positions": [0.1, 0.2], "names": ["panda_joint2", "panda_joint11"]},
     ),
-    (Unknown, "left_wheel", {"names": ["left_wheel"]}),
-    (Bad, "names", {"positions": [0.1], "names": "panda_joint1"}),
-    (Bad, "indices", {"positions": [0.1, 0.1], "indices": [0, 9]}),
-    (Bad, "indices", {"positions": [0.1], "indices": [-1]}),
-    (Bad, "indices", {"positions": [0.1], "indices": [1.5]}),
-    (Bad, "indices", {"positions": [0.1], "indices": [nan]}),
-    (Bad, "indices", {"positions": [0.1], "indices": [inf]}),
-    (Bad, "indices", {"positions": [0.1], "indices": [True]}),
-    (Bad, "indices", {"positions": [0.1], "indices": [np.True_]}),
-    (Bad, "indices", {"positions": [0.1], "indices": ["one"]}),
-    (Bad, "panda_joint1", {"positions": [0.1, 0.1], "indices": [0, 0]}),
-    (Bad, "panda_joint2", {"positions": [0.1, 0.1], "names": ["panda_joint2"] * 2}),
-    (Bad, "panda_joint2", {"positions": [0.1, inf], "indices": [0, 1]}),
-    (Bad, "panda_joint1", {"velocities": [-inf], "indices": [0]}),
-    (Bad, "panda_joint1", {"efforts": [inf], "indices": [0]}),
-    (Bad, "panda_joint1", {"positions": [0.1, 2.9], "indices": [1, 0]}),
-    (Bad, "panda_finger_joint1", {"positions": [-2e-4], "indices": [7]}),
-    (Bad, "efforts", {"positions": [0.1], "efforts": [1.0], "indices": [0]}),
-    (Bad, "efforts", {"velocities": [0.1], "efforts": [0.0], "indices": [0]}),
-    (Bad, "panda_joint1", {"efforts": [1.0], "indices": [0]}),
-    (Bad, "positions", {"positions": ["much"], "indices": [0]}),
-    (Bad, "positions", {"positions": 3.0, "indices": [0]}),
-    (Bad, "positions", {"positions": [[0.1], [0.2]], "indices": [0, 1]}),
+    (UnknownJoint, "left_wheel", {"names": ["left_wheel"]}),
+    (
+        InvalidCommand,
+        "names",
+        {"positions": [0.1], "names": "panda_joint1"},
+    ),
+    (
+        InvalidCommand,
+        "indices",
+        {"positions": [0.1, 0.1], "indices": [0, 9]},
+    ),
+    (InvalidCommand, "indices", {"positions": [0.1], "indices": [-1]}),
+    (InvalidCommand, "indices", {"positions": [0.1], "indices": [1.5]}),
+    (InvalidCommand, "indices", {"positions": [0.1], "indices": [nan]}),
+    (InvalidCommand, "indices", {"positions": [0.1], "indices": [inf]}),
+    (InvalidCommand, "indices", {"positions": [0.1], "indices": [True]}),
+    (
+        InvalidCommand,
+        "indices",
+        {"positions": [0.1], "indices": [np.True_]},
+    ),
+    (InvalidCommand, "indices", {"positions": [0.1], "indices": ["one"]}),
+    (
+        InvalidCommand,
+        "panda_joint1",
+        {"positions": [0.1, 0.1], "indices": [0, 0]},
+    ),
+    (
+        InvalidCommand,
+        "panda_joint2",
+        {"positions": [0.1, 0.1], "names": ["panda_joint2"] * 2},
+    ),
+    (
+        InvalidCommand,
+        "panda_joint2",
+        {"positions": [0.1, inf], "indices": [0, 1]},
+    ),
+    (
+        InvalidCommand,
+        "panda_joint1",
+        {"velocities": [-inf], "indices": [0]},
+    ),
+    (InvalidCommand, "panda_joint1", {"efforts": [inf], "indices": [0]}),
+    (
+        InvalidCommand,
+        "panda_joint1",
+        {"positions": [0.1, 2.9], "indices": [1, 0]},
+    ),
+    (
+        InvalidCommand,
+        "panda_finger_joint1",
+        {"positions": [-2e-4], "indices": [7]},
+    ),
+    (
+        InvalidCommand,
+        "efforts",
+        {"positions": [0.1], "efforts": [1.0], "indices": [0]},
+    ),
+    (
+        InvalidCommand,
+        "efforts",
+        {"velocities": [0.1], "efforts": [0.0], "indices": [0]},
+    ),
+    (
+        InvalidCommand,
+        "panda_joint1",
+        {"efforts": [1.0], "indices": [0]},
+    ),
+    (
+        InvalidCommand,
+        "positions",
+        {"positions": ["much"], "indices": [0]},
+    ),
+    (InvalidCommand, "positions", {"positions": 3.0, "indices": [0]}),
+    (
+        InvalidCommand,
+        "positions",
+        {"positions": [[0.1], [0.2]], "indices": [0, 1]},
+    ),
 ]
 
 
@@ -256,11 +330,36 @@ def test_names_win_over_indices_and_neither_means_all():
     assert positions(position_command=(0.1, 0.2, 0.3)) == [0.1, 0.2, 0.3]
 
 
+def test_index_zero_alone_is_joint_zero():
+    found = positions(joint_indices=(0,), position_command=(0.5,))
+    np.testing.assert_array_equal(found, [0.5, NAN, NAN])
+
+
 def test_nan_is_skipped_and_nothing_is_nothing():
     np.testing.assert_array_equal(positions(position_command=(0.1, NAN, 0.3)), [0.1, NAN, 0.3])
     assert positions(position_command=(NAN, NAN, NAN)) is None
     assert positions() is None
     assert positions(joint_names=("a",)) is None
+
+
+@pytest.mark.parametrize(
+    ("inputs", "error", "text"),
+    [
+        ({"position_command": (0.1, 0.2)}, InvalidCommand, "positions"),
+        ({"position_command": (0.1, 0.2, 0.3), "velocity_command": (0.0,)}, InvalidCommand,
+         "velocities"),
+        ({"joint_names": ("d",), "position_command": (0.1,)}, UnknownJoint, "d"),
+        ({"joint_indices": (3,), "position_command": (0.1,)}, InvalidCommand, "indices"),
+        ({"joint_indices": (0, 0), "position_command": (0.1, 0.1)}, InvalidCommand, "a"),
+        ({"joint_indices": (0,), "position_command": (0.1,), "effort_command": (1.0,)},
+         InvalidCommand, "efforts"),
+        ({"position_command": (9.0, 0.0, 0.0)}, InvalidCommand, "a"),
+        ({"velocity_command": (float("inf"), 0.0, 0.0)}, InvalidCommand, "a"),
+    ],
+)  # fmt: skip
+def test_one_wrong_input_and_there_is_no_command(inputs, error, text):
+    with pytest.raises(error, check=about(text)):
+        GraphInputs(**inputs).command(LIMITS)
 
 
 def test_position_and_velocity_go_together():

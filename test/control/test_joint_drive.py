@@ -41,6 +41,22 @@ def test_position_mode_is_the_pd_law_with_effort_added():
     assert tau[1] == 0.0
 
 
+@pytest.mark.long
+def test_velocity_mode_holds_a_speed_without_kp():
+    drive = law()
+    drive.switch_mode("velocity")
+    q = v = 0.0
+    for _ in range(4000):
+        tau = drive.efforts(
+            reference(velocities=(2.0, 0.0)), np.array([q, 0.0]), np.array([v, 0.0]), DT
+        )
+        v += tau[0] / 1.5 * DT
+        q += v * DT
+    assert v == pytest.approx(2.0, abs=1e-6)
+    np.testing.assert_array_equal(drive.acting_gains.kp, [0.0, 0.0])
+    np.testing.assert_array_equal(drive.acting_gains.kd, [10.0, 20.0])
+
+
 def test_effort_mode_accelerates_an_inertia_by_tau_over_i():
     drive = law()
     drive.switch_mode(ControlMode.EFFORT, ["a"])

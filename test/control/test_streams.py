@@ -44,6 +44,10 @@ def play(
     return found
 
 
+def punctual(count: int) -> list[tuple[float, int]]:
+    return [(k * T, k) for k in range(count)]
+
+
 def grid(begin: float, end: float) -> np.ndarray:
     return np.arange(round(begin / FINE), round(end / FINE)) * FINE
 
@@ -61,6 +65,31 @@ def test_a_smooth_reference_is_met_whatever_the_delays_below_the_latency(delays)
         np.testing.assert_allclose(sample.position, q, atol=bound)
         np.testing.assert_allclose(sample.velocity, v, atol=T**3 / 24 * float((A * W**4).max()))
     assert resampler.extrapolated == 0
+
+
+def test_more_latency_only_shifts_a_complete_stream():
+    times = grid(6 * T, 50 * T)
+    early = play(StreamResampler(ResamplerSettings(latency=2 * T)), punctual(60), times - T)
+    late = play(StreamResampler(ResamplerSettings(latency=3 * T)), punctual(60), times)
+    for one, other in zip(early, late, strict=True):
+        assert one is not None
+        assert other is not None
+        np.testing.assert_allclose(one.position, other.position, atol=1e-9)
+
+
+@pytest.mark.long
+@given(st.lists(st.floats(0.0, 6 * T), min_size=40, max_size=40))
+@settings(max_examples=10)
+def test_more_latency_never_extrapolates_more(delays):
+    arrivals = [(k * T + delays[k], k) for k in range(40)]
+    counts = []
+    for latency in (1.0, 2.0, 4.0, 8.0):
+        resampler = StreamResampler(ResamplerSettings(latency=latency * T))
+        # Stream times are the same for all latencies.
+        play(resampler, arrivals, grid(2 * T, 39 * T) + latency * T)
+        counts.append(resampler.extrapolated)
+    assert counts == sorted(counts, reverse=True)
+    assert counts[-1] == 0
 
 
 @pytest.mark.long
@@ -381,6 +410,15 @@ def test_a_stream_is_waited_for_on_a_busy_machine_until_it_is_slow():
     assert resampler.covered_ns == newest + ns(4 * T)
 
 
+def test_a_slow_stream_is_soon_not_waited_for_after_a_short_gap():
+    """Its sender may send by simulated time, which waits meanwhile."""
+    resampler, stamp = StreamResampler(ResamplerSettings(latency=2 * T)), 0
+    for count, gap in enumerate([T, *[5 * T] * 9]):
+        stamp += ns(gap)
+        resampler.push(stamp, message(stamp * 1e-9))
+        assert count < 3 or resampler.covered_ns is None
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_a_joint_follows_a_starved_controller_where_time_waits_for_it(seed):
     """The controller runs after a third of the cycles of a simulation that catches up."""
@@ -547,6 +585,21 @@ def test_stamps_stay_on_the_grid_after_any_stall(period, start, apart):
     assert all(b > a for a, b in itertools.pairwise(numbers))
 
 
+@given(PERIODS, wake_ups(9.9), st.integers(2, 40))
+def test_a_sampled_motion_is_even_by_order_and_by_stamps(period, apart, bunch):
+    """With a clock in coarse steps, samples equal those of a punctual sampler."""
+    deadlines = Deadlines(period)
+    deadlines.begin(0, 0)
+    grain = period / bunch
+    now, stamps = 0.0, []
+    for share in apart:
+        now += share * period
+        stamps += deadlines.due(round(round(now / grain) * grain * 1e9)).stamps
+    reference = np.sin(3.0 * period * np.arange(1, len(stamps) + 1))
+    by_stamp = np.sin(3.0 * 1e-9 * np.array(stamps))
+    np.testing.assert_allclose(reference, by_stamp, atol=1e-8)
+
+
 def test_a_long_stall_is_not_made_up_for():
     deadlines = Deadlines(0.004)
     deadlines.begin(0, 0)
@@ -574,6 +627,15 @@ def test_time_that_goes_back_serves_nothing_twice():
     assert deadlines.due(12_000_000).stamps == ()
     assert deadlines.due(29_999_999).stamps == ()
     assert deadlines.due(30_000_000).stamps == (30_000_000,)
+
+
+def test_begins_anew_after_a_jump():
+    deadlines = Deadlines(0.01)
+    deadlines.begin(0, 50_000_000)
+    assert deadlines.next_ns == 60_000_000
+    deadlines.begin(0, 0)
+    assert deadlines.due(0).stamps == ()
+    assert deadlines.due(10_000_000).stamps == (10_000_000,)
 
 
 def test_deadlines_taken_while_time_stands_are_not_due_again():

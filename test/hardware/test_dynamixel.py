@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 import pytest
-from hardware.fake_dynamixel import FakeDynamixel, FakeDynamixelBus, closed
+from hardware.fake_dynamixel import FakeDynamixel, FakeDynamixelBus, closed, crc
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,12 +14,14 @@ from motion_nodes.core.control.stream_resampler import StreamSample
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.errors import InvalidDescription, UnknownJoint
 from motion_nodes.extras.hardware import dynamixel_packets
+from motion_nodes.extras.hardware.driver_session import DriverSession, SessionConfig, SessionState
 from motion_nodes.extras.hardware.dynamixel import DynamixelDriver
 from motion_nodes.extras.hardware.robot_driver import (
     DriverFault,
     DriverOptions,
     LinkLost,
     available_drivers,
+    check_robot,
     make_driver,
 )
 
@@ -67,6 +69,12 @@ def test_packets_of_the_manual():
     buffer = bytearray(bytes.fromhex("fffffd000107005500060426655d"))
     assert dynamixel_packets.take_status(buffer) == (1, 0, b"\x06\x04\x26")
     assert dynamixel_packets.read(1, 132, 4) == bytes.fromhex("fffffd000107000284000400 1d15")
+
+
+@pytest.mark.long
+@given(st.binary(max_size=60))
+def test_crc_is_that_of_its_definition(data):
+    assert dynamixel_packets.crc16(data) == crc(data)
 
 
 @given(
@@ -133,6 +141,23 @@ def test_servos_follow_and_goals_stay_within_their_limits(bus, driver):
     driver.write(positions(1e300))
     driver.read()
     assert [servo.goal for servo in bus.servos.values()] == [3100, 900, 3100, 3100, 3100, 3100]
+
+
+def test_session_moves_the_servos(bus, driver):
+    config = SessionConfig(command_timeout=2.0, max_jump=1.0)
+    session = DriverSession(driver, ROBOT.limits, config)
+    now, t, end = time.monotonic_ns(), 0.0, time.monotonic() + 60.0
+    while time.monotonic() < end and abs(bus.servos[13].position - 2048) < 100:
+        # Simulated time: pauses of this process are no steps of the goals.
+        now += 5_000_000
+        t = t + 0.005 if session.state is SessionState.ENABLED else 0.0
+        q = np.zeros(N)
+        q[2] = 0.2 * (1.0 - math.cos(t))
+        session.command(now, now, StreamSample(q, np.zeros(N), NONE))
+        session.step(now)
+        time.sleep(0.005)
+    assert abs(bus.servos[13].position - 2048) >= 100, session.waiting
+    assert np.abs(np.diff(bus.servos[13].goals)).max() < 60
 
 
 @pytest.mark.parametrize("again", ["enable", "write"])
@@ -222,6 +247,12 @@ def test_overload_is_reported_with_its_joint_and_left_by_a_restart(bus, driver):
     driver.clear_faults()
     assert not driver.read().faults
     assert [servo.restarts for servo in bus.servos.values()] == [0, 0, 1, 0, 0, 0]
+
+
+def test_check_finds_a_working_arm(bus):
+    driver = driver_of(bus, rate=5.0)
+    assert {r.what for r in check_robot(driver, ROBOT.limits) if not r.ok} <= {"bus"}
+    driver.close()
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from motion_nodes.core.control.stream_resampler import StreamSample
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.errors import InvalidConfig, InvalidDescription, UnknownJoint
 from motion_nodes.extras.hardware import feetech_packets
-from motion_nodes.extras.hardware.feetech import FeetechDriver, read_calibration
+from motion_nodes.extras.hardware.feetech import FeetechDriver, ServoCalibration, read_calibration
 from motion_nodes.extras.hardware.robot_driver import (
     DriverFault,
     DriverOptions,
@@ -81,6 +81,14 @@ def test_no_bytes_break_the_reader(data):
 @given(st.integers(-2047, 2047))
 def test_numbers_are_encoded_as_magnitude_and_sign(value):
     assert feetech_packets.signed(abs(value) + 2048 * (value < 0), 11) == value
+
+
+@given(st.floats(-1.6, 1.6), st.booleans(), st.booleans())
+def test_angles_round_trip(angle, backwards, at_min):
+    mine = ServoCalibration(1, 0, 900, 3100, backwards, at_min)
+    low, high = sorted((mine.angle(900), mine.angle(3100)))
+    expected = min(max(angle, low), high)
+    assert mine.angle(mine.counts(angle)) == pytest.approx(expected, abs=2.0 * math.pi / 4096)
 
 
 def test_reads_what_servos_have(bus, driver):
@@ -171,6 +179,12 @@ def test_port_is_opened_by_one_program_alone(bus, driver):
     second = driver_of(bus)
     with pytest.raises(DriverFault):
         second.connect()
+
+
+def test_a_driver_without_a_device_is_not_made():
+    with pytest.raises(InvalidConfig) as caught:
+        make_driver(ROBOT)
+    assert caught.value.field == "device"
 
 
 @pytest.mark.parametrize("device", ["/dev/does_not_exist", "/dev/null"])

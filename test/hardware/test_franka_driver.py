@@ -26,7 +26,12 @@ from motion_nodes.errors import InvalidConfig, InvalidDescription, UnknownJoint
 from motion_nodes.extras.hardware import franka_arm as arm_module
 from motion_nodes.extras.hardware.driver_session import DriverSession, SessionConfig, SessionState
 from motion_nodes.extras.hardware.franka import FrankaDriver, FrankaHand
-from motion_nodes.extras.hardware.franka_arm import ArmReader, FrankaSettings
+from motion_nodes.extras.hardware.franka_arm import (
+    ArmReader,
+    FrankaSettings,
+    control_fault,
+    errors_in,
+)
 from motion_nodes.extras.hardware.robot_driver import (
     DriverFault,
     LinkLost,
@@ -87,6 +92,16 @@ class Rig:
 
 
 # ---- messages and settings
+
+
+def test_errors_in_libfrankas_words_with_what_to_do():
+    text = 'libfranka: Move command aborted: motion aborted by reflex! ["joint_reflex"]\nlast 0.9'
+    assert errors_in(text) == ("joint_reflex",)
+    assert "joint_reflex: a joint met an external torque" in control_fault(text)
+    assert "command not possible" in control_fault("libfranka: Move command rejected: command "
+                                                   "not possible")  # fmt: skip
+    assert "no reason given" in control_fault("")
+    assert "new_error: remove the cause" in control_fault('["new_error"]')
 
 
 def test_joints_are_the_seven_of_the_arm_and_the_two_of_the_hand(franky):
@@ -181,6 +196,20 @@ def test_no_stream_makes_a_step(driver, franky, kind):
     # The arm follows at once, so that its velocity is the reference's; one period is 4 ms.
     assert (np.abs(np.diff(q, axis=0)) <= 0.0041 * limits.velocity + 1e-4).all()
     assert (np.abs(np.diff(qd, axis=0)) <= 0.0041 * limits.acceleration + 1e-3).all()
+
+
+def test_a_jump_holds_the_arm_until_a_reset(driver, franky):
+    rig = Rig(driver)
+    rig.enable()
+    far = rig.q.copy()
+    far[0] += 1.0
+    for _ in range(20):
+        rig.step(far)
+    assert "fr3_joint1 jumped" in rig.session.fault
+    assert rig.session.state is SessionState.HOLDING
+    assert abs(franky.q[0]) < 0.02
+    rig.session.reset()
+    rig.enable()
 
 
 def test_torques_stay_within_the_effort_limits_when_the_arm_is_blocked(driver, franky):

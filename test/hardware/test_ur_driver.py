@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from hardware.fake_ur_controller import FakeUrController
-from hardware.urscript import ProgramStopped, ScriptArm
+from hardware.urscript import ProgramStopped, ScriptArm, as_python
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -62,6 +62,12 @@ def driver(controller):
     made = driver_of(controller)
     yield made
     made.close()
+
+
+def read_until_it_fails(driver: UniversalRobotsDriver) -> None:
+    end = time.monotonic() + 10.0
+    while time.monotonic() < end:
+        driver.read()
 
 
 class Rig:
@@ -347,6 +353,13 @@ def test_lost_link_ends_the_program_and_is_found_again(controller, driver, harm)
     rig.reach(SessionState.ENABLED)
 
 
+def test_lost_link_has_its_type(controller, driver):
+    driver.connect()
+    controller.close()
+    with pytest.raises(LinkLost):
+        read_until_it_fails(driver)
+
+
 # ---- settings
 
 
@@ -412,6 +425,11 @@ def stream(times: np.ndarray, delays: np.ndarray) -> list[Command]:
     arrivals = np.maximum.accumulate(times + delays)
     clock = 1234.5
     return [(a, *swing(t), clock + t) for t, a in zip(times, arrivals, strict=True)]
+
+
+def test_blocks_without_end_are_found():
+    with pytest.raises(AssertionError):
+        as_python(PROGRAM.replace("    end\n", "", 1))
 
 
 @pytest.mark.parametrize("rate", [500.0, 250.0])

@@ -19,11 +19,12 @@ from motion_nodes.extras.hardware.driver_session import DriverSession, SessionCo
 from motion_nodes.extras.hardware.robot_driver import (
     DriverFault,
     DriverOptions,
+    LinkLost,
     available_drivers,
     check_robot,
     make_driver,
 )
-from motion_nodes.extras.hardware.xarm import XArmDriver
+from motion_nodes.extras.hardware.xarm import XArmDriver, load_sdk, state_text
 
 ROBOT = load_robot("xarm6")
 READY = np.array([0.0, -0.3268, -0.5595, 0.0, 0.8863, 0.0])
@@ -84,6 +85,17 @@ class Rig:
 # ---- messages and settings
 
 
+def test_errors_are_in_the_vendors_words():
+    sdk = load_sdk()
+    assert "Self-Collision" in sdk.error_text(22)
+    assert "lower --speed" in sdk.error_text(24)
+    assert "{" not in sdk.error_text(60)
+    assert "not known" in sdk.error_text(250)
+    assert "Overheat" in sdk.servo_text("joint2", 15)
+    assert state_text(1) == state_text(2) == ""
+    assert "paused" in state_text(3)
+
+
 def test_joints_are_those_of_the_arm(arm, driver):
     assert "xarm" in available_drivers()
     assert driver.joint_names == tuple(f"joint{i}" for i in range(1, 7))
@@ -113,6 +125,17 @@ def test_reads_what_the_controller_measures(arm, driver):
     assert reading.effort == pytest.approx(np.full(6, 1.5))
     assert not reading.faults
     assert not arm.calls  # Nothing is changed before the robot is enabled.
+
+
+def test_xarm_7_has_seven_joints():
+    arm = FakeXArm(axes=7)
+    driver = driver_of(arm, "xarm7")
+    driver.connect()
+    assert driver.read().position.shape == (7,)
+    driver.close()
+    with pytest.raises(DriverFault, match="7.*6"):
+        driver_of(arm).connect()
+    arm.close()
 
 
 @pytest.mark.parametrize(
@@ -169,6 +192,21 @@ def test_stream_reaches_the_arm_within_the_limits(arm, driver):
     # Positions are sent in single precision: 3e-8 rad.
     assert acceleration.max() <= ROBOT.limits.acceleration.max() + 5e-3
     assert not arm.error
+
+
+def test_jump_of_the_references_is_braked_and_reset(arm, driver):
+    rig = Rig(driver)
+    rig.follow()
+    for _ in range(20):
+        rig.step()
+    rig.offset = 1.0
+    rig.until(lambda: bool(rig.session.fault), "the fault")
+    assert "jumped" in rig.session.fault
+    assert max(abs(q - r) for q, r in zip(arm.q, READY, strict=False)) < 0.01
+    assert not arm.error
+    rig.offset = 0.0
+    rig.session.reset()
+    rig.follow()
 
 
 def test_commands_that_stay_away_leave_the_arm_at_rest(arm, driver):
@@ -260,3 +298,11 @@ def test_lost_link_is_a_fault_and_is_found_again(arm, harm):
     rig.session.reset()
     rig.follow()
     driver.close()
+
+
+@pytest.mark.long
+def test_controller_that_is_switched_off(arm, driver):
+    driver.connect()
+    arm.close()
+    with pytest.raises(LinkLost):
+        driver.read()

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from ik.analytic_checks import check, draw, solver, with_the_free_joint_known
-from ik.analytic_samples import iiwa
-from kernels.random_trees import random_tree
+from ik.analytic_samples import Z, anyhow, iiwa, line_chain, line_tree, wrist_arm
+from kernels.random_trees import Oracle, random_tree
 from raised_errors import about
 
 from motion_nodes.core.ik.analytic_solver import AnalyticIk
@@ -56,6 +56,19 @@ def test_every_configuration_is_among_the_solutions_for_its_pose(name):
     assert max(counts) >= 4
 
 
+@pytest.mark.parametrize("name", ["ur10e", "franka"])
+def test_pinocchio_agrees(name):
+    ik, tree = solver(name), load_robot(name).tree
+    oracle, chain = Oracle(tree), ik.chain
+    for q in draw(chain, 10, 2):
+        full = dict.fromkeys(tree.joint_names, 0.0) | dict(zip(chain.joint_names, q, strict=True))
+        X = oracle.pose(np.array(list(full.values())), chain.tip, chain.base)
+        for solution in ik.solutions(X, q, turns="nearest"):
+            full |= dict(zip(chain.joint_names, solution, strict=True))
+            Y = oracle.pose(np.array(list(full.values())), chain.tip, chain.base)
+            np.testing.assert_allclose(Y, X, rtol=0, atol=2e-9)
+
+
 @pytest.mark.parametrize("name", FORMS)
 def test_singular_configurations_are_found_too(name):
     """Wrists stretched, elbows stretched, wrists above the column, and joints on their limits."""
@@ -75,6 +88,15 @@ def test_singular_configurations_are_found_too(name):
     assert itself >= 57
 
 
+@pytest.mark.parametrize("name", ["home", "up"])
+def test_the_stretched_ur10e(name):
+    robot = load_robot("ur10e")
+    ik = solver("ur10e")
+    q = np.array([robot.states[name][joint] for joint in ik.joint_names])
+    X = ik.chain.kinematics.pose(q, ik.chain.tip)
+    np.testing.assert_allclose(ik.solutions(X, q)[0], q, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("name", "joint"),
     [("iiwa", f"joint{i}") for i in (1, 2, 3, 5, 6, 7)]
@@ -88,6 +110,18 @@ def test_any_joint_may_be_the_free_one_if_the_others_fit(name, joint):
         Q = ik.solutions(X, q, turns="nearest", **with_the_free_joint_known(ik, q))
         check(ik, Q, X)
         np.testing.assert_allclose(Q[0], q, atol=1e-6)
+
+
+def test_the_panda_is_solved_over_its_last_joint():
+    ik = solver("franka")
+    assert ik.free_joint == "panda_joint7"
+    q = ik.chain.centre
+    X = ik.chain.kinematics.pose(q, ik.chain.tip)
+    values = np.linspace(-2.8, 2.8, 57)
+    Q = ik.solutions(X, q, free_values=values)
+    assert set(np.round(Q[:, 6], 9)) <= set(np.round(values, 9))
+    assert len(set(np.round(Q[:, 6], 9))) > 10
+    check(ik, Q, X)
 
 
 @pytest.mark.parametrize("norm", [2.0, math.inf])
@@ -119,6 +153,15 @@ def test_full_turns_within_the_limits_count_each_for_itself():
     far = np.clip(far, chain.lower, chain.upper)
     away = distance(ik.solutions(X, far, turns="nearest")[0], far, norm=math.inf)
     assert away == pytest.approx(distance(ik.solutions(X, far)[0], far, norm=math.inf))
+
+
+def test_joints_without_limits_turn_to_the_seed():
+    tree = line_tree("endless", *wrist_arm(4, anyhow), -np.inf, np.inf)
+    chain = IkChain(tree, "link0", "tool")
+    q = np.array([9.0, -20.0, 0.3, 50.0, -4.0, 1.0])
+    Q = AnalyticIk(chain).solutions(chain.kinematics.pose(q, chain.tip), q)
+    np.testing.assert_allclose(Q[0], q, atol=1e-6)
+    assert (np.abs(Q - q) <= np.pi + 1e-9).all()
 
 
 def test_a_calibrated_arm_is_solved_exactly():
@@ -195,6 +238,13 @@ def test_the_distance_bounds_free_joint_and_solutions():
     np.testing.assert_array_equal(again, found)
 
 
+def test_a_search_without_end_is_refused():
+    ik = solver("franka")
+    with pytest.raises(InvalidConfig):
+        ik.search(np.eye(4), ik.chain.centre)
+    assert len(list(ik.search(from_xyz_rpy((9, 0, 0)), ik.chain.centre, max_time=0.02))) == 0
+
+
 # -- behind the interface of all solvers ----------------------------------------------------------
 
 
@@ -233,6 +283,15 @@ def test_the_closest_of_all_is_no_further_than_the_first():
         assert gain >= -1e-9
         better += gain > 0.01
     assert better > 5
+
+
+def test_the_base_may_stand_anywhere():
+    ik = solver("ur10e")
+    q = np.array([0.3, -1.2, 1.4, -0.9, 1.1, 0.4])
+    X_WB = from_xyz_rpy((1, -2, 0.5), (0.1, 0.2, 2.0))
+    X_WT = X_WB @ ik.chain.kinematics.pose(q, ik.chain.tip)
+    result = ik.solve(IkRequest(X_WT, seed=q, base_pose=X_WB))
+    np.testing.assert_allclose(result.q, q, atol=1e-9)
 
 
 def test_locked_joints_stay():
@@ -363,6 +422,21 @@ def test_chains_that_do_not_fit_are_refused_in_words():
         AnalyticIk(iiwa(), tolerance=-1.0)
     with pytest.raises(InvalidConfig, check=about("panda_finger_joint1")):
         AnalyticIk(IkChain(franka.tree, "panda_link0", "panda_leftfinger"))
+
+
+def test_parallel_axes_alone_are_no_arm():
+    h = [Z] * 6
+    p = [np.array([0.2 * i, 0.0, 0.1]) for i in range(6)]
+    with pytest.raises(InvalidConfig):
+        AnalyticIk(line_chain("flat", h, p))
+
+
+def test_random_arms_are_refused():
+    rng = np.random.default_rng(14)
+    for seed in range(5):
+        h = rng.normal(size=(6, 3))
+        with pytest.raises(InvalidConfig):
+            AnalyticIk(line_chain(f"random{seed}", list(h), list(rng.uniform(-1, 1, (6, 3)))))
 
 
 def test_mimicked_joints_are_refused():

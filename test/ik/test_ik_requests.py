@@ -138,6 +138,13 @@ def test_tolerances_must_be_positive(tolerance):
         IkTolerance(orientation=tolerance)
 
 
+def test_something_must_be_asked_for():
+    with pytest.raises(InvalidConfig):
+        IkTolerance(np.inf, np.inf)
+    with pytest.raises(InvalidConfig):
+        IkTolerance((np.inf,) * 3, np.inf)
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [
@@ -183,6 +190,18 @@ def test_chains_are_checked():
     with pytest.raises(UnknownGroup):
         IkChain.of_group(robot, "leg")
     assert IkChain.of_group(robot, "panda_arm").joint_names == robot.group("arm").joints
+
+
+def test_a_chain_takes_the_joints_on_its_way():
+    robot = load("franka")
+    whole = IkChain(robot.tree, "panda_link0", "panda_hand_tcp")
+    assert whole.joint_names == robot.group("arm").joints
+    wrist = IkChain(robot.tree, "panda_link4", "panda_link7")
+    assert wrist.joint_names == ("panda_joint5", "panda_joint6", "panda_joint7")
+    backwards = IkChain(robot.tree, "panda_link7", "panda_link4")
+    assert backwards.joint_names == ("panda_joint7", "panda_joint6", "panda_joint5")
+    across = IkChain(robot.tree, "panda_leftfinger", "panda_rightfinger")
+    assert across.joint_names == ("panda_finger_joint1", "panda_finger_joint2")
 
 
 def small_tree(mimic: Mimic | None, upper: float = 1.0) -> KinematicTree:
@@ -243,6 +262,14 @@ def test_full_turns_are_taken_only_where_the_limits_let_them():
     singly = [chain.unwrap_near(row.copy(), near) for row, near in zip(Q, to, strict=True)]
     chain.unwrap_all_near(Q, to)
     np.testing.assert_array_equal(Q, singly)
+
+
+def test_the_chain_is_as_long_as_it_can_be():
+    chain = solver_of().chain
+    Q = draw(chain, 2000, 6)
+    p = chain.kinematics.pose_batch(Q, chain.tip)[:, :3, 3]
+    reached = np.linalg.norm(p - chain.origin, axis=1).max()
+    assert 0.75 * chain.length < reached <= chain.length
 
 
 def test_solvers_are_chosen_by_name(monkeypatch):
@@ -338,6 +365,14 @@ def test_a_batch_answers_like_single_requests(robot, threads, seeded):
             )
     assert (batch.q >= solver.chain.lower).all()
     assert (batch.q <= solver.chain.upper).all()
+
+
+def test_one_seed_serves_all():
+    solver = solver_of()
+    targets = solver.chain.kinematics.pose_batch(draw(solver.chain, 5, 3), solver.chain.tip)
+    one = solver.solve_batch(targets, solver.chain.centre)
+    many = solver.solve_batch(targets, np.tile(solver.chain.centre, (5, 1)))
+    np.testing.assert_array_equal(one.q, many.q)
 
 
 def test_limits_of_the_search_hold_in_a_batch():
@@ -449,6 +484,15 @@ def test_what_cannot_be_reached_moves_nothing_and_says_why(ik):
     assert np.array_equal(goal.positions, present)
 
 
+def test_position_alone(ik):
+    """Tolerance of a single request: position only, where the orientation is out of reach."""
+    target = from_xyz_rpy((0.75, 0.0, 0.3), (0.0, -1.2, 0.0))
+    whole = ik.goal_for(target, FRANKA.home[:7])
+    place = ik.goal_for(target, FRANKA.home[:7], tolerance=IkTolerance.position_only(1e-5))
+    assert (whole.success, place.success) == (False, True)
+    assert np.linalg.norm(ik.tool_pose(place.positions)[:3, 3] - target[:3, 3]) < 2e-5
+
+
 def test_bad_input(ik):
     home = dict(zip(FRANKA.joint_names, FRANKA.home, strict=True))
     X = ik.tool_pose(home)
@@ -466,3 +510,18 @@ def test_bad_input(ik):
     assert np.array_equal(ik.tool_pose(home), X), "a refused base pose had an effect"
     with pytest.raises(UnknownGroup, check=about("am")):
         ArticulationIk(FRANKA, "am")
+
+
+def test_joints_beyond_a_limit_are_led_back(ik):
+    present = FRANKA.home[:7].copy()
+    present[5] = 3.7525 + 0.002
+    goal = ik.goal_for(ik.tool_pose(FRANKA.home[:7]), present)
+    assert goal.success
+    assert (goal.positions <= ik.chain.upper).all()
+
+
+def test_settings_of_the_caller():
+    loose = ArticulationIk(FRANKA, "arm", settings=IkSettings(tolerance=IkTolerance(1e-2, 0.1)))
+    goal = loose.goal_for(from_xyz_rpy((0.4, 0.1, 0.5), (math.pi, 0.0, 0.0)), FRANKA.home[:7])
+    assert goal.success
+    assert goal.result.position_error <= 1e-2

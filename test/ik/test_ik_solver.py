@@ -2,19 +2,29 @@
 """The default solver: accuracy, limits, determinism, reasons; samples of joint space."""
 
 import dataclasses
+import itertools
 import math
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from ik.ik_samples import TIGHT, RandomChain, draw, pose_of, solver_of
 from raised_errors import about
 from robot_setup.urdf_samples import LIMIT, joint, link, robot
 from scipy.spatial.transform import Rotation
+from scipy.stats import qmc
 
 from motion_nodes.core.ik.chain import IkChain
-from motion_nodes.core.ik.joint_sampling import distance, free_joint_samples
+from motion_nodes.core.ik.joint_sampling import (
+    difference,
+    distance,
+    free_joint_samples,
+    halton,
+    interval_samples,
+)
 from motion_nodes.core.ik.problem import IkRequest, IkSettings, IkStatus, IkTolerance, pose_error
 from motion_nodes.core.ik.request_validation import (
     approach_axis,
@@ -118,6 +128,13 @@ def test_a_near_seed_is_answered_nearby(robot):
         assert np.abs(result.q - seed).max() < 0.3
 
 
+def test_a_seed_that_is_the_answer_is_returned_as_it_is():
+    solver = solver_of()
+    for q in draw(solver.chain, 10, 7):
+        result = solver.solve(IkRequest(pose_of("franka", solver.chain, q), seed=q))
+        np.testing.assert_array_equal(result.q, q)
+
+
 def test_user_starts_are_tried_before_random_ones():
     solver = solver_of()
     q = draw(solver.chain, 3, 8)
@@ -199,6 +216,17 @@ def test_axes_have_tolerances_of_their_own_along_the_target_frame():
     assert used[0] > 0.005
 
 
+def test_a_loose_axis_reaches_what_a_tight_one_does_not():
+    solver = solver_of()
+    X = from_xyz_rpy([1.0, 0.0, 0.4], [np.pi, 0.0, 0.0])  # too far out by some centimetres
+    assert not solver.solve(IkRequest(X)).success
+    loose = with_settings(solver, tolerance=IkTolerance((0.5, 1e-6, 1e-6), 1e-6))
+    result = solver.solve(IkRequest(X, settings=loose))
+    assert result.success, result.reason
+    assert abs(result.errors[0]) > 0.05
+    assert np.abs(result.errors[1:]).max() <= 1e-6
+
+
 @pytest.mark.parametrize("angle", [np.pi - 1e-3, np.pi - 1e-9, np.pi])
 def test_half_a_turn_away_is_no_trap(angle):
     solver = solver_of()
@@ -217,6 +245,28 @@ def test_half_a_turn_away_is_no_trap(angle):
         assert alone.iterations > 1
         solved += alone.success
     assert solved >= 5
+
+
+def test_singular_targets_are_solved():
+    solver = solver_of("ur10e")
+    for k in range(20):
+        q = draw(solver.chain, 20, 15)[k]
+        q[4] = 0.0  # axes of the wrist in line
+        if k % 2:
+            q[2] = 0.0  # and the elbow stretched
+        result = solver.solve(IkRequest(pose_of("ur10e", solver.chain, q)))
+        assert result.success, result.reason
+
+
+def test_the_step_stays_small_near_a_singularity():
+    solver = solver_of()
+    stretched = np.array([0.0, 0.0, 0.0, -0.0698, 0.0, 1.6, 0.0])
+    beyond = pose_of("franka", solver.chain, stretched)
+    beyond[:3, 3] *= 1.05
+    result = solver.solve(IkRequest(beyond, seed=stretched))
+    assert not result.success
+    assert inside(solver.chain, result.q)
+    assert result.position_error < 0.08
 
 
 def test_out_of_reach_is_said_with_numbers():
@@ -392,6 +442,18 @@ def test_a_base_anywhere_in_the_tree():
             assert result.success, result.reason
 
 
+ANGLE = st.floats(-50.0, 50.0)
+
+
+@settings(derandomize=True)
+@given(ANGLE, ANGLE)
+def test_continuous_joints_differ_by_half_a_turn_at_most(a, b):
+    d = difference([a, a], [b, b], continuous=[True, False])
+    assert abs(d[0]) <= math.pi + 1e-12
+    assert math.remainder(d[0] - (a - b), 2.0 * math.pi) == pytest.approx(0.0, abs=1e-9)
+    assert d[1] == a - b
+
+
 def test_distances():
     q1, q2 = np.zeros(3), np.array([3.0, 4.0, 0.0])
     assert distance(q2, q1) == 5.0
@@ -406,6 +468,45 @@ def test_distances():
         distance(q2, q1, weights=-1.0)
 
 
+def test_halton_is_the_known_sequence():
+    np.testing.assert_allclose(
+        halton(6, 2)[:, 0], [1 / 2, 1 / 4, 3 / 4, 1 / 8, 5 / 8, 3 / 8], atol=1e-15
+    )
+    np.testing.assert_allclose(halton(5, 2)[:, 1], [1 / 3, 2 / 3, 1 / 9, 4 / 9, 7 / 9], atol=1e-15)
+    oracle = qmc.Halton(7, scramble=False).random(300)
+    np.testing.assert_allclose(halton(300, 7, first=0), oracle, atol=1e-12)
+    np.testing.assert_allclose(halton(100, 3, first=50), halton(149, 3)[49:], atol=1e-15)
+    with pytest.raises(InvalidConfig):
+        halton(3, 17)
+
+
+@pytest.mark.parametrize("use_halton", [False, True])
+def test_samples_fill_the_interval(use_halton):
+    low, high = np.array([-1.0, 2.0, 5.0]), np.array([1.0, 2.5, 5.0])
+    stream = interval_samples(low, high, use_halton=use_halton, seed=3)
+    Q = np.array(list(itertools.islice(stream, 500)))
+    assert (Q >= low).all()
+    assert (Q <= high).all()
+    assert (Q[:, 2] == 5.0).all()
+    for k in (0, 1):
+        counts, _ = np.histogram(Q[:, k], 10, (low[k], high[k]))
+        assert counts.min() >= (45 if use_halton else 25)
+    again = interval_samples(low, high, use_halton=use_halton, seed=3)
+    np.testing.assert_array_equal(Q, list(itertools.islice(again, 500)))
+
+
+def test_equal_bounds_give_one_value():
+    assert [q.tolist() for q in interval_samples([1.0, 2.0], [1.0, 2.0])] == [[1.0, 2.0]]
+    for low, high in (
+        ([1.0], [0.0]),
+        ([0.0], [math.inf]),
+        ([0.0, 1.0], [1.0]),
+        ([math.nan], [1.0]),
+    ):
+        with pytest.raises(InvalidConfig, check=about("bounds")):
+            interval_samples(low, high)
+
+
 def test_free_joints_begin_with_their_current_values():
     now = [0.5, -0.2]
     stream = free_joint_samples(now, [-1.0, -1.0], [1.0, 1.0], max_distance=0.1, max_attempts=50)
@@ -416,6 +517,14 @@ def test_free_joints_begin_with_their_current_values():
     assert len(np.unique(values[:, 0])) == 50
     edge = list(free_joint_samples([0.95], [-1.0], [1.0], max_distance=0.2, max_attempts=40))
     assert np.max(edge) <= 1.0
+
+
+def test_joints_without_a_range_never_move():
+    stream = free_joint_samples([0.5, 0.1], [-1.0, 0.1], [1.0, 0.1], max_attempts=30)
+    values = np.array(list(stream))
+    assert (values[:, 1] == 0.1).all()
+    assert np.ptp(values[:, 0]) > 0.5
+    assert len(list(free_joint_samples([0.5], [0.5], [0.5]))) == 1
 
 
 AXES = ("0 0 1", "0 1 0", "0 1 0", "0 1 0", "0 0 1", "0 1 0", "0 0 1")
@@ -439,6 +548,10 @@ def test_how_much_of_a_pose_may_be_given_up(count, weaker):
     assert len(found) == weaker
     assert [int(t.free.sum()) for t in found] == [0, 0, 1, 3][:weaker]
     assert relaxed_tolerances(chain(count), IkTolerance.position_only()) == ()
+
+
+def test_the_approach_axis_is_that_of_the_roll():
+    assert approach_axis(chain(5)) == 2
 
 
 def test_a_thousand_reachable_poses_of_five_joints_are_solved_whatever_their_roll():

@@ -10,7 +10,7 @@ import pinocchio as pin
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ik.ik_samples import draw, pose_of, solver_of
+from ik.ik_samples import RandomChain, draw, pose_of, solver_of
 from raised_errors import about
 from scipy.optimize import lsq_linear
 
@@ -26,6 +26,7 @@ from motion_nodes.core.ik.redundancy import (
     motion_to_posture,
     self_motion,
 )
+from motion_nodes.core.robot.poses import rate_of_rotation_vector, rotation_about, rotation_vector
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownFrame, UnknownJoint
 
 ARM = mn.load_robot("franka")["arm"]
@@ -358,6 +359,15 @@ def test_a_solution_serves_its_objective_and_is_one_all_the_same(name):
     assert np.median(gains) > 0.01
 
 
+def test_objectives_without_freedom_change_nothing():
+    solver = solver_of("ur10e")
+    q = draw(solver.chain, 1, 3)[0]
+    target = pose_of("ur10e", solver.chain, q)
+    plain = solver.solve(IkRequest(target))
+    served = solver.solve(IkRequest(target, objectives=[Posture(solver.chain, q)]))
+    np.testing.assert_allclose(served.q, plain.q, atol=1e-5)
+
+
 def test_a_free_axis_is_freedom_for_an_objective():
     solver = solver_of("ur10e")
     chain = solver.chain
@@ -371,6 +381,14 @@ def test_a_free_axis_is_freedom_for_an_objective():
         assert result.success
         assert abs(result.q[5]) < 1e-2  # the last joint of this arm turns the tool about its z
         assert np.abs(result.errors[:5]).max() <= 1e-5
+
+
+def test_weights_and_postures_are_checked():
+    chain = solver_of().chain
+    with pytest.raises(InvalidCommand):
+        Posture(chain, np.zeros(6))
+    with pytest.raises(InvalidCommand):
+        Posture(chain, np.zeros(7), -1.0)
 
 
 def test_null_space_motion_leaves_the_tip_and_no_limit():
@@ -438,6 +456,28 @@ def test_motions_say_what_is_wrong():
         self_motion(stiff, np.array([0.3, -1.0, 1.2, -0.5, 1.0, 0.4]))
 
 
+def test_the_motion_of_more_than_one_free_direction():
+    case = RandomChain(9, 12)
+    q = np.clip(case.chain.centre, case.chain.lower, case.chain.upper)
+    motion = self_motion(case.chain, q, count=20)
+    assert len(motion) > 3
+    for row in motion:
+        np.testing.assert_allclose(case.pose(row), case.pose(q), atol=1e-5)
+
+
+def test_the_rate_of_the_rotation_vector_is_its_derivative():
+    rng = np.random.default_rng(6)
+    for angle in (1e-6, 1e-3, 0.1, 1.0, 2.5, 3.1):
+        axis = rng.normal(size=3)
+        phi = angle * axis / np.linalg.norm(axis)
+        R = rotation_about(phi / angle, np.array(angle))
+        for omega in np.eye(3):
+            turn = rotation_about(omega, np.array([1e-6, -1e-6]))
+            ahead, behind = (np.array(rotation_vector(turn[k] @ R)) for k in (0, 1))
+            got = rate_of_rotation_vector(phi) @ omega
+            np.testing.assert_allclose(got, (ahead - behind) / 2e-6, atol=1e-7, rtol=1e-5)
+
+
 SPEEDS = np.array([2.175, 2.175, 2.175, 2.175, 2.61, 2.61, 2.61])
 GOOD = np.array([0.3, -0.5, 0.4, -2.0, 0.2, 1.8, 0.5])
 
@@ -482,6 +522,16 @@ def test_the_tip_does_what_is_wished(axes):
         np.testing.assert_allclose(moved, twist, atol=2e-3)
 
 
+def test_too_fast_is_slowed_down_in_the_same_direction():
+    jog = jogger()
+    twist = np.array([5.0, 2.0, 0.0, 0.0, 0.0, 3.0])
+    step = jog.step(GOOD, twist, 1e-3)
+    assert 0.0 < step.scale < 1.0
+    assert (np.abs(step.velocity) <= SPEEDS * (1.0 + 1e-12)).all()
+    assert np.isclose(np.abs(step.velocity) / SPEEDS, 1.0).any()
+    np.testing.assert_allclose(step.twist, step.scale * twist, atol=1e-5)
+
+
 def test_no_joint_leaves_its_limits_and_the_stopped_one_is_named():
     chain, period = solver_of().chain, 0.01
     jog = jogger()
@@ -517,6 +567,15 @@ def test_singular_configurations_are_passed_with_small_speeds():
     assert np.abs(step.velocity).max() < 3.0
     still = jog.step(stretched, np.zeros(6), 0.01)
     np.testing.assert_allclose(still.velocity, 0.0, atol=1e-12)
+
+
+def test_secondary_motion_does_not_move_the_tip():
+    wish = np.zeros(7)
+    wish[2] = 0.5
+    twist = np.array([0.05, 0.0, 0.0, 0.0, 0.0, 0.0])
+    step = jogger().step(GOOD, twist, 1e-3, secondary=wish)
+    np.testing.assert_allclose(step.twist, twist, atol=1e-4)
+    assert np.linalg.norm(step.velocity - jogger().step(GOOD, twist, 1e-3).velocity) > 0.05
 
 
 def test_bad_input_is_refused():

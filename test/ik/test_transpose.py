@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ik.ik_samples import draw
+from ik.ik_samples import RandomChain, draw
 from raised_errors import about
 
 from motion_nodes.core.ik.chain import IkChain
@@ -105,6 +105,31 @@ def test_all_directions_together_are_the_least_squares_step_of_least_length(n):
         assert np.linalg.norm(e - J @ shorter) < np.linalg.norm(e)
 
 
+def test_singular_starts_are_left():
+    """The tip of a stretched UR10e cannot move along the arm to first order."""
+    ik = solver("ur10e")
+    for goal in (np.array([0.1, -0.2, 0.3, -0.1, 0.1, 0.2]), np.array([0.0, 0.0, 0.3, 0, 0, 0])):
+        result = ik.solve(IkRequest(pose(ik, goal), seed=np.full(6, 1e-4)))
+        assert result.success, result.reason
+
+
+def test_tight_tolerances_can_be_asked_for():
+    ik = solver("franka")
+    q = ik.chain.centre + 0.1
+    settings = IkSettings(tolerance=IkTolerance(1e-6, 1e-6), timeout=30.0)
+    result = ik.solve(IkRequest(pose(ik, q + 0.1), seed=q, settings=settings))
+    assert result.success
+    np.testing.assert_allclose(pose(ik, result.q), pose(ik, q + 0.1), atol=2e-6)
+
+
+def test_a_target_that_is_there_already_takes_no_step():
+    ik = solver("franka")
+    q = ik.chain.centre + 0.1
+    result = ik.solve(IkRequest(pose(ik, q), seed=q))
+    assert result.iterations == 0
+    np.testing.assert_array_equal(result.q, q)
+
+
 def test_a_path_is_followed_step_by_step():
     ik = solver("ur10e")
     q = np.array([0.3, -1.2, 1.4, -0.9, 1.1, 0.4])
@@ -134,6 +159,19 @@ def test_on_a_tree_from_a_kinematic_file():
     assert ik.chain.lower[3] <= result.q[3] <= ik.chain.upper[3]
 
 
+def test_position_only():
+    ik = solver("franka")
+    q = ik.chain.centre + 0.1
+    X = pose(ik, q)
+    X[:3, :3] = np.eye(3)
+    X[:3, 3] += 0.05, -0.08, 0.04
+    settings = IkSettings(tolerance=IkTolerance.position_only(1e-4), timeout=30.0)
+    result = ik.solve(IkRequest(X, seed=q, settings=settings))
+    assert result.success
+    np.testing.assert_allclose(pose(ik, result.q)[:3, 3], X[:3, 3], atol=1e-4)
+    assert result.orientation_error == 0.0
+
+
 def test_a_stall_is_reported_and_what_came_nearest_returned():
     ik = solver("franka")
     q = ik.chain.centre + 0.1
@@ -144,6 +182,27 @@ def test_a_stall_is_reported_and_what_came_nearest_returned():
     assert "stalled after" in result.reason
     assert "the closest configuration found is" in result.reason
     assert result.position_error < np.linalg.norm(X[:3, 3] - pose(ik, q)[:3, 3])
+
+
+def test_bounds_are_kept():
+    ik = solver("franka")
+    q = ik.chain.centre + 0.1
+    far = pose(ik, ik.chain.lower + 0.2)
+    result = ik.solve(IkRequest(far, seed=q, settings=IkSettings(max_iterations=7)))
+    assert result.status is IkStatus.ITERATION_LIMIT
+    assert result.iterations == 7
+    result = ik.solve(IkRequest(far, seed=q, settings=IkSettings(timeout=1e-9)))
+    assert result.status is IkStatus.TIMED_OUT
+
+
+def test_more_starts_are_tried_in_turn():
+    ik = solver("ur10e")
+    goal = np.array([0.3, -1.2, 1.4, -0.9, 1.1, 0.4])
+    bad = np.zeros(6)
+    alone = ik.solve(IkRequest(pose(ik, goal), seed=bad))
+    both = ik.solve(IkRequest(pose(ik, goal), seed=bad, initial_guesses=[goal + 0.05]))
+    assert both.success
+    assert both.attempts == (1 if alone.success else 2)
 
 
 def test_locked_joints_and_validity():
@@ -278,6 +337,15 @@ def test_what_only_a_tolerance_allows_is_left_to_iteration():
     np.testing.assert_allclose(
         arm("ur10e").kinematics.pose(result.q, "tool0")[:3, 3], X[:3, 3], atol=1e-4
     )
+
+
+def test_chains_without_closed_form_iterate():
+    sample = RandomChain(3, 7)
+    ik = FallbackIk(sample.chain)
+    assert ik.why_not
+    goal = draw(sample.chain, 1, 4)[0]
+    X = sample.chain.kinematics.pose(goal, sample.chain.tip)
+    assert ik.solve(IkRequest(X, seed=goal)).success
 
 
 def test_an_honest_no_of_both():

@@ -165,8 +165,18 @@ class TestInstalled:
         monkeypatch.setattr(sys, "path", [str(tmp_path)])
         return tmp_path
 
+    def test_this_very_build(self, site):
+        assert wheels.is_installed(BUILD)
+
+    def test_another_build(self, site):
+        assert not wheels.is_installed(OTHER)
+
     def test_a_file_of_it_is_gone(self, site):
         (site / "x.py").unlink()
+        assert not wheels.is_installed(BUILD)
+
+    def test_none(self, monkeypatch):
+        monkeypatch.setattr(sys, "path", [])
         assert not wheels.is_installed(BUILD)
 
 
@@ -306,6 +316,10 @@ class TestMachine:
         assert "sudo apt install ros-jazzy-moveit-msgs'" in text
         assert "colcon" in text
 
+    def test_the_distribution_alone_counts_as_sourced(self):
+        with pytest.raises(BuildError, match="kilted"):
+            declarations.check_no_sourced_ros({"ROS_DISTRO": "kilted"}, ["tf2_msgs"])
+
     @pytest.mark.parametrize("path", ["", sys.prefix, "/no/such/folder", f"{sys.prefix}:"])
     def test_the_own_environment_is_no_sourced_ros(self, path):
         declarations.check_no_sourced_ros({"AMENT_PREFIX_PATH": path}, ["tf2_msgs"])
@@ -328,6 +342,10 @@ class TestMachine:
     def test_a_missing_compiler_is_named(self, environment, text):
         with pytest.raises(BuildError, match=text):
             declarations.compilers(environment)
+
+    def test_missing_headers_are_named(self, tmp_path):
+        with pytest.raises(BuildError, match=rf"Python.h.*{tmp_path}"):
+            declarations.check_python_headers(tmp_path)
 
 
 @needs_rosidl
@@ -370,6 +388,12 @@ class TestDeclarations:
         with pytest.raises(BuildError):
             read_packages(tmp_path, SHARE)
 
+    def test_text_that_is_not_utf8(self, tmp_path):
+        root = declare(tmp_path, msg_Bad="")
+        (root / "a_msgs/msg/Bad.msg").write_bytes(b"# caf\xe9\nint8 a\n")
+        with pytest.raises(BuildError):
+            read_packages(root, SHARE)
+
     def test_packages_come_in_build_order_with_what_they_need(self, tmp_path):
         declare(tmp_path, "a_msgs", msg_Top="b_msgs/Low[] parts\nstd_msgs/Header header\n")
         declare(tmp_path, "b_msgs", msg_Low="int8 a\n", action_Go="---\n---\n")
@@ -408,6 +432,22 @@ class TestCommand:
         assert not list(tmp_path.rglob("*.whl"))
         assert not list((tmp_path / "tmp").iterdir())
         return errors.splitlines()[-1]
+
+    def test_without_a_compiler(self, tmp_path):
+        last = self.refusal(tmp_path, PATH=str(tmp_path))
+        assert last.startswith("interface_build: No C compiler: 'gcc'")
+
+    def test_beside_a_sourced_ros(self, tmp_path):
+        assert "ROS 2 jazzy is sourced" in self.refusal(tmp_path, ROS_DISTRO="jazzy")
+
+    def test_with_a_wrong_declaration(self, source, tmp_path):
+        (source / "a_msgs/msg/Point.msg").write_text("float64 x\nfloat 64 y\n")
+        last = self.refusal(tmp_path, "--source", str(source))
+        assert f"{source}/a_msgs/msg/Point.msg:2: 'float 64 y' is not" in last
+
+    def test_with_a_compiler_that_fails(self, source, tmp_path):
+        last = self.refusal(tmp_path, "--source", str(source), CC="false")
+        assert last == "interface_build: false failed with code 1: no output"
 
     def test_with_a_cache_that_cannot_be_written(self, tmp_path):
         (tmp_path / "cache").write_text("a file, no folder")

@@ -275,6 +275,10 @@ def files(folder, suffix):
     return found
 
 
+def test_what_was_compiled_is_loaded(folder):
+    assert hits() == 1
+
+
 @pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
 @pytest.mark.parametrize(
     "damage",
@@ -381,7 +385,11 @@ def test_kernels_are_kept_in_our_folder_and_found_again(tmp_path):
     root, elsewhere = Path(__file__).parents[2], tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "motion_nodes").symlink_to(root / "motion_nodes")
-    environment = {**os.environ, "MOTION_NODES_CACHE_DIR": str(tmp_path), "NUMBA_CACHE_DIR": ""}
+    environment = {
+        **os.environ,
+        "MOTION_NODES_CACHE_DIR": str(tmp_path),
+        "NUMBA_CACHE_DIR": "",
+    }
     outputs = [
         subprocess.run(
             [sys.executable, "-c", _USE],

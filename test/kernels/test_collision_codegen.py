@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The generated collision checks as code: width of registers, numbers of lanes, loops, leaves."""
 
+import ctypes
+
 import numpy as np
 import pytest
 from scene.random_scenes import l_shaped_mesh, random_scene, random_solid
@@ -17,6 +19,9 @@ from motion_nodes.kernels import native
 from motion_nodes.kernels.collision.collision_binding import collision_calls
 from motion_nodes.kernels.collision.collision_codegen import checks_text
 from motion_nodes.kernels.collision.collision_memory import BOX, PLANES, TRIANGLE
+from motion_nodes.kernels.llvm_builder import FunctionBuilder
+from motion_nodes.kernels.llvm_text import declarations
+from motion_nodes.kernels.simd import Lanes
 from motion_nodes.typing import Array
 
 
@@ -59,6 +64,79 @@ def test_eight_and_sixteen_lanes_agree():
         np.testing.assert_array_equal(other, verdicts[0])
     assert edges[0] == edges[1] == edges[2]
     assert 5 < sum(edges[0]) < 395
+
+
+def compiled(flow: FunctionBuilder, name: str) -> native.LoadedCode:
+    text = flow.function(name, linkage="") + "declare i64 @llvm.cttz.i64(i64, i1)\n"
+    cpu = native.host_cpu()
+    return native.LoadedCode(native.compiled(text, cpu), cpu)
+
+
+def test_loops_carry_their_values():
+    flow = FunctionBuilder(n="i64", limit="i64")
+    with flow.loop(flow.argument("n"), total=flow.whole(100), last=flow.whole(-1)) as turn:
+        with flow.when(turn.index.differs(2), total=turn["total"]) as odd:
+            odd["total"] = odd["total"] + turn.index
+        turn["total"] = odd["total"]
+        turn["last"] = turn.index
+        flow.leave_if(turn, turn["total"] >= flow.argument("limit"))
+    flow.ret(turn["total"] * 1000 + turn["last"])
+    code = compiled(flow, "sum_up")
+    run = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(code.address("sum_up"))
+    assert run(0, 10**6) == 100 * 1000 - 1
+    assert run(-5, 10**6) == 100 * 1000 - 1
+    assert run(5, 10**6) == (100 + 0 + 1 + 3 + 4) * 1000 + 4
+    assert run(50, 104) == 104 * 1000 + 3
+
+
+def test_loops_over_bits():
+    flow = FunctionBuilder(mask="i64")
+    with flow.bits(flow.argument("mask"), total=flow.whole(0)) as bit:
+        bit["total"] = bit["total"] * 64 + bit.index
+    flow.ret(bit["total"])
+    code = compiled(flow, "read_bits")
+    run = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(code.address("read_bits"))
+    assert run(0) == 0
+    assert run((1 << 3) | (1 << 7) | (1 << 40)) == (3 * 64 + 7) * 64 + 40
+
+
+@pytest.mark.parametrize("lanes", [1, 8])
+def test_operators_compute_lane_by_lane(lanes):
+    flow = FunctionBuilder(Lanes("double", lanes), a="ptr", b="ptr", out="ptr")
+    a, b = (flow.pointer(name).load(lanes=lanes) for name in "ab")
+    results = [a + b, a - b, a * b, a / b, -a, a.smaller(b), a.larger(b), a.fused(b, a), b.size()]
+    results += [(a < b).choose(a, b), (a >= b).choose(a, b), a.below(b).choose(a, b)]
+    for k, result in enumerate(results):
+        flow.pointer("out").store(result, k * lanes)
+    names = ("fma", "fabs")
+    text = flow.function("compute", linkage="") + "\n".join(declarations(Lanes("double", lanes)))
+    assert all(name in text for name in names)
+    cpu = native.host_cpu()
+    code = native.LoadedCode(native.compiled(text, cpu), cpu)
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(size=(2, lanes))
+    y[0] = np.nan
+    out = np.empty((len(results), lanes))
+    run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+    run(code.address("compute"))(x.ctypes.data, y.ctypes.data, out.ctypes.data)
+    least, most = np.where(x < y, x, y), np.where(x > y, x, y)
+    expected = [x + y, x - y, x * y, x / y, -x, least, most, x * y + x, abs(y), least]
+    expected += [np.where(x >= y, x, y), np.where(~(x >= y), x, y)]
+    np.testing.assert_allclose(out, expected, rtol=1e-12, atol=1e-15)
+
+
+def test_a_branch_may_return():
+    flow = FunctionBuilder(n="i64")
+    n = flow.argument("n")
+    with flow.when(n < 0, size=n) as negative:
+        flow.ret(flow.whole(-7))
+    with flow.cases(negative["size"], [3, 5]) as cases:
+        for number in cases:
+            flow.ret(flow.whole(10 * number))
+    flow.ret((negative["size"] & 6) | 1)
+    code = compiled(flow, "chosen")
+    run = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(code.address("chosen"))
+    assert [run(n) for n in (-2, 3, 5, 6)] == [-7, 30, 50, 7]
 
 
 def test_solids_become_the_leaves_that_they_need():

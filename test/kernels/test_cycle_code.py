@@ -138,3 +138,9 @@ def test_warm_up_compiles_all_of_them():
 def test_object_code_has_the_symbol_that_is_loaded():
     function = cycle_code.find("motion_nodes.core.control.joint_guard:count_away")
     assert cycle_compiler.ENTRY.encode() in cycle_compiler.cache.read_entry(function.key())
+
+
+def test_names_lead_to_functions():
+    for name, function in FUNCTIONS.items():
+        assert cycle_code.find(name) is function
+        assert function.name == name

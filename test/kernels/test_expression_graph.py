@@ -12,7 +12,16 @@ from motion_nodes.errors import InvalidConfig
 from motion_nodes.kernels.collision import collision_memory
 from motion_nodes.kernels.expression_graph import ExpressionGraph, Program, Symbol
 from motion_nodes.kernels.formulas import rmps, shapes
-from motion_nodes.kernels.formulas.ops import NUMPY, MotionOps, Moving, factorized, solved
+from motion_nodes.kernels.formulas.ops import (
+    NUMPY,
+    MotionOps,
+    Moving,
+    cross,
+    dot,
+    factorized,
+    solved,
+    times_matrix,
+)
 from motion_nodes.kernels.rmp.rmp_leaves import LEAVES, coefficients, remove_leaf
 
 
@@ -114,6 +123,15 @@ def test_only_what_an_output_needs_is_live():
     program = Program(tape, 2, ((wanted, 2.0),))
     assert program.live() == [y.index, wanted.index]
     assert unused.index not in program.live()
+
+
+def test_vector_algebra_agrees_with_numpy():
+    rng = np.random.default_rng(2)
+    a, b = rng.uniform(-1, 1, (2, 3))
+    A, B = rng.uniform(-1, 1, (2, 3, 3))
+    np.testing.assert_allclose(cross(list(a), list(b)), np.cross(a, b))
+    np.testing.assert_allclose(dot(a, b), a @ b)
+    np.testing.assert_allclose(times_matrix(A.tolist(), B.tolist()), A @ B)
 
 
 RNG = np.random.default_rng

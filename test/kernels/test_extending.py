@@ -25,6 +25,7 @@ from motion_nodes.core.scene.scene import Part, Scene, world_object
 from motion_nodes.core.scene.shapes import TYPES, hull_meshes, register_solid, unregister_solid
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.extras.viewer.scene_view import surface_of
+from motion_nodes.kernels.collision import collision_memory
 from motion_nodes.kernels.collision.collision_memory import added_digest
 from motion_nodes.kernels.formulas.ops import NUMPY
 from motion_nodes.kernels.formulas.rmps import ToolState
@@ -132,6 +133,13 @@ def test_each_solid_consists_of_obstacles_of_rmpflow(kind):
     rows = pack_parts([Part(solid, np.eye(4))]).rows
     assert sum(map(len, rows.values())) == 1
     assert list(rows) == list(obstacle_shapes())
+
+
+def test_a_shipped_shape_needs_no_registration_to_be_an_obstacle(shape, monkeypatch):
+    # As if it had its own number in the table of the package.
+    monkeypatch.setattr(collision_memory, "_OWN", len(collision_memory.KINDS))
+    assert added_digest() == ""
+    assert len(pack_parts([Part(shape.Torus(0.03, 0.12), np.eye(4))]).rows["torus"]) == 1
 
 
 def test_rmpflow_knows_rate_and_curvature_of_a_torus(shape):

@@ -7,6 +7,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from kernels.random_trees import Oracle, random_tree
+from scipy.spatial.transform import Rotation
 
 from motion_nodes.kernels import numpy_kinematics
 from motion_nodes.kernels.dynamics_codegen import (
@@ -16,7 +17,7 @@ from motion_nodes.kernels.dynamics_codegen import (
     inverse_dynamics,
     inverse_dynamics_program,
 )
-from motion_nodes.kernels.kinematic_arrays import FIXED, pack, reroot
+from motion_nodes.kernels.kinematic_arrays import FIXED, joint_motion, pack, reroot
 
 
 def poses_and_jacobian(arrays, q, tip):
@@ -56,6 +57,19 @@ def test_a_tree_seen_from_another_frame(seed):
         name = tree.frame_names[base]
         np.testing.assert_allclose(X[row], oracle.pose(q, frame, name), atol=1e-13)
         np.testing.assert_allclose(J, oracle.jacobian(q, frame, name), atol=1e-13)
+
+
+def test_joint_motion_is_rodrigues_formula():
+    rng = np.random.default_rng(5)
+    for _ in range(20):
+        axis, angle = rng.normal(size=3), rng.uniform(-4, 4)
+        axis /= np.linalg.norm(axis)
+        X = joint_motion(1, axis, angle)
+        np.testing.assert_allclose(
+            X[:3, :3], Rotation.from_rotvec(angle * axis).as_matrix(), atol=1e-15
+        )
+        np.testing.assert_array_equal(joint_motion(2, axis, angle)[:3, 3], angle * axis)
+        np.testing.assert_array_equal(joint_motion(0, axis, angle), np.eye(4))
 
 
 def test_the_digest_changes_when_any_number_does():

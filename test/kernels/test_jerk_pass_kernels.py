@@ -203,3 +203,32 @@ def test_steps_satisfy_the_linearized_conditions():
     before = case.m.copy()
     PASSES.advance(case.m, case.dm, 0.5)
     np.testing.assert_allclose(case.m, before + 0.5 * case.dm)
+
+
+def test_the_step_of_a_single_limit():
+    """X = 0.5 with cap 1: the slack 0.5 decreases by 0.2 while the multiplier 3 changes."""
+    work = workspaces()
+    W, D = work
+    W[jerk_barriers.AT_X :][:LANES], D[jerk_barriers.AT_X :][:LANES] = 0.5, 0.2
+    caps, m, dm = np.ones(LANES), np.full(LANES, 3.0), np.empty(LANES)
+    STEPS.velocity_predict(caps, m, dm, work)
+    # To a product of 0 without the second order: 0.5 * 3 + 0.5 dm - 0.2 * 3 = 0, dm = -1.8.
+    assert dm == pytest.approx(-0.2 * -1.8)
+    assert W[jerk_barriers.LESS_ROOM :][:LANES] == pytest.approx(0.2 / 0.5)
+    assert W[jerk_barriers.LESS_MULTIPLIER :][:LANES] == pytest.approx(1.8 / 3.0)
+    STEPS.velocity_step(caps, m, dm, 0.1, 1.0, work)
+    assert 1.5 + 0.5 * dm - 0.6 == pytest.approx(0.1 - 0.36)
+
+
+def test_banded_systems_are_solved_as_by_numpy():
+    rng, n = np.random.default_rng(7), 12
+    band = rng.normal(size=(3, n))
+    band[0] = 6.0 + rng.uniform(size=n)
+    A = np.diag(band[0])
+    for k in (1, 2):
+        A += np.diag(band[k, k:], k) + np.diag(band[k, k:], -k)
+    x = rng.normal(size=n)
+    expected = np.linalg.solve(A, x)
+    PASSES.factorize(band, n)
+    PASSES.solve(band, x, n)
+    np.testing.assert_allclose(x, expected, rtol=1e-10)

@@ -11,7 +11,7 @@ import pytest
 
 from motion_nodes.kernels import cache, native
 from motion_nodes.kernels.cache import is_private, lock, open_private
-from motion_nodes.kernels.llvm_builder import FunctionBuilder
+from motion_nodes.kernels.llvm_builder import FunctionBuilder, IrValue, Pointer
 from motion_nodes.kernels.llvm_text import declarations
 from motion_nodes.kernels.memory_layout import FieldLayout, Fields
 from motion_nodes.kernels.simd import Lanes
@@ -34,6 +34,59 @@ def run(flow, *arrays):
     code = native.LoadedCode(native.compiled(text, cpu), cpu)
     kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(arrays))
     kind(code.address("compute"))(*(a.ctypes.data for a in arrays))
+
+
+def test_integers_shift_compare_and_combine_as_in_python():
+    flow = FunctionBuilder(x="ptr", out="ptr")
+    a, b = (flow.pointer("x", "i64").load(k) for k in range(2))
+    results = [a + b, a - b, a * b, a // b, a / b, a & b, a | b, a ^ b, a << 3, a >> 2, ~a]
+    results += [(a < b).choose(a, b), (a >= 37).choose(1, b), a.equals(37).choose(5, b)]
+    results += [a.differs(b).choose(6, b), a.below(b).choose(7, b), b.lowest()]
+    for k, result in enumerate(results):
+        flow.pointer("out", "i64").store(result, k)
+    flow.ret()
+    x, y = 37, 12
+    out = np.zeros(len(results), np.int64)
+    run(flow, np.array([x, y]), out)
+    expected = [x + y, x - y, x * y, x // y, x // y, x & y, x | y, x ^ y, x << 3, x >> 2, ~x]
+    assert out.tolist() == [*expected, y, 1, 5, 6, y, 2]
+
+
+def test_conversions_rounding_and_reductions():
+    n = 4
+    flow = FunctionBuilder(Lanes("double", n), x="ptr", out="ptr", whole="ptr")
+    x = flow.pointer("x").load(lanes=n)
+    one, whole = flow.pointer("x").load(1), flow.pointer("whole", "i64")
+    numbers = [one.rounded(), one.rounded_up(), one.size().root(), x.smallest(), x.largest()]
+    numbers += [x.lane(2), one, -one]
+    for k, result in enumerate(numbers):
+        flow.pointer("out").store(result, k)
+    counts = [one.to("i64"), (x > 0.0).bits(), one.to("i64").to("double").to("i64")]
+    for k, result in enumerate(counts):
+        whole.store(result, k)
+    flow.pointer("out").store(one.splat(n), len(numbers))
+    with flow.when((x > 2.0).any()):
+        whole.store(1, len(counts))
+    with flow.when((x > 9.0).any()):
+        whole.store(2, len(counts))
+    flow.ret()
+    given, out = np.array([1.5, -2.7, 3.25, -0.5]), np.zeros(len(numbers) + n)
+    found = np.zeros(len(counts) + 1, np.int64)
+    run(flow, given, out, found)
+    expected = [-3.0, -2.0, 2.7**0.5, -2.7, 3.25, 3.25, -2.7, 2.7, *[-2.7] * n]
+    assert out == pytest.approx(expected)
+    assert found.tolist() == [-2, 0b0101, -2, 1]
+
+
+def test_operands_know_their_types():
+    flow = FunctionBuilder(Lanes("float", 8), p="ptr")
+    lanes = IrValue(flow, "<8 x float>", "%x")
+    assert (lanes.element, lanes.lane_count, (lanes < 0.0).kind) == ("float", 8, "<8 x i1>")
+    pointer = flow.pointer("p", "i32")
+    assert isinstance(pointer, Pointer)
+    assert pointer.of("float").target == "float"
+    assert pointer.at(0) is pointer
+    assert pointer.load(3).kind == "i32"
 
 
 def test_fields_are_where_numpy_sees_them():

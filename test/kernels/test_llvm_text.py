@@ -2,6 +2,7 @@
 """Generated code: forms of a program, sine and cosine, Python functions, robots' code."""
 
 import array
+import ctypes
 import dataclasses
 import math
 import re
@@ -22,7 +23,8 @@ from motion_nodes.kernels.bridges import address, call_both, call_one, reader
 from motion_nodes.kernels.expression_graph import ExpressionGraph, Program
 from motion_nodes.kernels.jit import bare_kernel
 from motion_nodes.kernels.kinematic_arrays import pack
-from motion_nodes.kernels.llvm_text import module_text
+from motion_nodes.kernels.llvm_builder import FunctionBuilder
+from motion_nodes.kernels.llvm_text import declarations, module_text, write_sincos
 from motion_nodes.kernels.memory_layout import table_of
 from motion_nodes.kernels.python_form import NEEDED, builtin
 from motion_nodes.kernels.robot_binding import robot_calls
@@ -170,6 +172,11 @@ def test_a_second_use_in_one_process_loads_nothing(monkeypatch):
     assert robot_codegen.RobotCode(arrays_of(21)).address("frames_one") == first
 
 
+def test_an_unknown_function_is_an_error():
+    with pytest.raises(LookupError, match="frames_four"):
+        robot_codegen.RobotCode(arrays_of(1)).address("frames_four")
+
+
 def test_where_llvm_fails_the_reason_is_given(monkeypatch, tmp_path):
     monkeypatch.setenv("MOTION_NODES_CACHE_DIR", str(tmp_path))  # nothing is kept there
 
@@ -261,6 +268,21 @@ def test_what_has_no_sine_gives_nan_in_its_own_lane_only(lanes):
     (result,) = sincos(lanes).many(x)
     assert np.isnan(result[: len(bad)]).all()
     np.testing.assert_array_equal(result[len(bad) :], [[0.0, 1.0]] * lanes.count)
+
+
+def test_it_is_part_of_any_function():
+    lanes = Lanes("double", 4)
+    flow = FunctionBuilder(lanes, x="ptr", out="ptr")
+    for k, name in enumerate(write_sincos(flow, flow.pointer("x").load(lanes=4))):
+        flow.pointer("out").store(flow.typed(name), 4 * k)
+    flow.ret()
+    text = "\n".join([flow.function("run", linkage=""), *declarations(lanes)])
+    cpu = native.host_cpu()
+    code = native.LoadedCode(native.compiled(text, cpu), cpu)
+    x, out = np.array([0.0, 0.3, -2.0, 7.0]), np.empty((2, 4))
+    run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(code.address("run"))
+    run(x.ctypes.data, out.ctypes.data)
+    np.testing.assert_allclose(out, [np.sin(x), np.cos(x)], atol=2.3e-16)
 
 
 def doubling() -> Program:
@@ -373,6 +395,11 @@ def test_only_the_stable_interface_is_called():
         pytest.skip("reads x86 assembly")
     calls = re.findall(r"\t(?:callq?|jmp)\t\*?([A-Za-z_]\w*)", assembly)
     assert {c for c in calls if c != "p_one"} == set(NEEDED)
+
+
+def test_only_float64_is_for_python():
+    with pytest.raises(ValueError, match="double"):
+        module_text({"p": doubling()}, {"p": ("one", "python")}, Lanes("float", 8))
 
 
 class Inner(NamedTuple):

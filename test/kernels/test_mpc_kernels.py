@@ -150,6 +150,22 @@ def test_costs_of_obstacles_and_links_are_squared_hinges(code):
         assert sums[1, k] == pytest.approx(min(distance), abs=1e-6)
 
 
+def test_spheres_are_placed_with_their_groups(code):
+    table, poses = bodies(Table()), np.empty((12, N), np.float32)
+    q = np.random.default_rng(2).normal(size=(N, 2)).astype(np.float32)
+    for k in range(N):
+        X = pose(q[k])
+        poses[:9, k], poses[9:, k] = X[:3, :3].ravel(), X[:3, 3]
+    bounds, spheres = np.empty((1, 3, N), np.float32), np.empty((2, 3, N), np.float32)
+    call(code, "place_spheres", table.data, poses, bounds, spheres)
+    for k in range(N):
+        X = pose(q[k])
+        assert bounds[0, :, k] == pytest.approx(X[:3, :3] @ [0.5, 0, 0] + X[:3, 3], abs=1e-6)
+        for i in range(2):
+            expected = X[:3, :3] @ CENTRES[i] + X[:3, 3]
+            assert spheres[i, :, k] == pytest.approx(expected, abs=1e-6)
+
+
 def distances(q, step):
     X = pose(q)
     points = CENTRES @ X[:3, :3].T + X[:3, 3]

@@ -175,6 +175,13 @@ def test_motion_of_bodies_is_bounded_by_the_arcs_of_their_balls(crane):
     assert motion[1] == pytest.approx([0.0, 0.6, 0.6 + turn])
 
 
+def test_distances_from_a_box_are_those_of_the_closest_point():
+    rng, box = np.random.default_rng(9), np.array([-0.2, 0.1, -0.5, 0.3, 0.4, -0.1])
+    for point in rng.uniform(-1.0, 1.0, (30, 3)):
+        away = point - np.clip(point, box[:3], box[3:])
+        assert SWEEP._beyond(box, *point) == pytest.approx(away @ away)
+
+
 @pytest.fixture(scope="module", params=[(0.0, 0.0, 0.0), (0.0, -0.5, 0.7)])
 def rail(crane, request):
     """A sphere on a rail, in two directions, between one of the robot and one of the world.

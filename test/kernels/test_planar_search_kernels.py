@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.ndimage import distance_transform_cdt
 from scipy.sparse import coo_matrix, csr_matrix
 from scipy.sparse.csgraph import dijkstra
 
@@ -74,3 +75,13 @@ def test_distances_are_the_shortest(seed):
     found = cell_distances(free, goals.astype(np.int64))
     np.testing.assert_allclose(found.flat[index], best, atol=1e-9)
     assert np.isinf(found[~free]).all()
+
+
+def test_an_empty_floor_has_octile_distances():
+    free, goal = np.ones((12, 9), np.bool_), np.array([4 * 9 + 2])
+    found = cell_distances(free, goal)
+    others = np.ones(free.shape, int)
+    others.flat[goal] = 0
+    rings = distance_transform_cdt(others, "chessboard")
+    assert (found >= rings - 1e-9).all()
+    assert found[11, 8] == pytest.approx(6 * np.sqrt(2.0) + 1.0)

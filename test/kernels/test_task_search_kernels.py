@@ -209,6 +209,49 @@ def planar(q, X, J):
         J[0, k], J[1, k] = -y, x
 
 
+def test_pose_and_jacobian_of_a_tip_are_those_of_a_point_of_the_link():
+    rng = np.random.default_rng(8)
+    X_BL, X_LT, at_link = np.eye(4), np.eye(4), rng.normal(size=(6, 3))
+    for pose in (X_BL, X_LT):
+        pose[:3, :3], pose[:3, 3] = (
+            Rotation.random(random_state=rng).as_matrix(),
+            rng.normal(size=3),
+        )
+
+    def link(q, X, J):
+        for address, values in ((X, X_BL), (J, at_link)):
+            ctypes.memmove(address, np.ascontiguousarray(values).ctypes.data, values.nbytes)
+
+    X, J = np.empty((4, 4)), np.empty((6, 3))
+    TASK._tip(TASK.Tip(link, X_LT), np.zeros(3), X, J)
+    assert pytest.approx(X_BL @ X_LT) == X
+    lever = X_BL[:3, :3] @ X_LT[:3, 3]
+    assert J[3:] == pytest.approx(at_link[3:])
+    assert J[:3] == pytest.approx(at_link[:3] + np.cross(at_link[3:], lever, axis=0))
+
+
+def test_errors_are_those_of_the_target_less_its_tolerances():
+    rng, out = np.random.default_rng(6), np.empty(6)
+    for _ in range(20):
+        X, T = np.eye(4), np.eye(4)
+        for pose in (X, T):
+            pose[:3, :3] = Rotation.random(random_state=rng).as_matrix()
+            pose[:3, 3] = rng.normal(size=3)
+        error = np.concatenate([
+            T[:3, :3].T @ (T[:3, 3] - X[:3, 3]),
+            Rotation.from_matrix(X[:3, :3].T @ T[:3, :3]).as_rotvec(),
+        ])  # fmt: skip
+        slack, radius = rng.uniform(0.0, 0.6, 6), rng.uniform(0.0, 0.3, 2)
+        left = np.sign(error) * np.maximum(np.abs(error) - slack, 0.0)
+        norms = [np.linalg.norm(left[:3]), np.linalg.norm(left[3:])]
+        lengths = TASK._error(X, T, slack, radius, out)
+        assert lengths == pytest.approx(np.maximum(norms - radius, 0.0), abs=1e-9)
+        for k, norm in enumerate(norms):
+            scale = max(0.0, 1.0 - radius[k] / norm) if norm > 0.0 else 0.0
+            part = slice(3 * k, 3 * k + 3)
+            assert out[part] == pytest.approx(scale * left[part], abs=1e-9)
+
+
 def options(**changes):
     return TASK.TaskOptions(
         step_size=0.2, tries=50, exploitation=0.5, exploration=0.2, low=np.array([-1.0, 0.0, 0.0]),
@@ -216,6 +259,38 @@ def options(**changes):
         nearness=np.array([1.0, 0.3]), substeps_away=30, substeps_near=60, near_scale=5.0,
         culling=0.3, substep=0.1,
     )._replace(**changes)  # fmt: skip
+
+
+def test_descent_ends_at_the_limits_or_where_the_error_grows():
+    low, start = np.full(3, -0.4), np.array([0.3, 0.2, 0.2])
+    space = TASK.TreeSpace(low, -low, np.zeros(3, bool), np.ones(3))
+    goal, path, anywhere = np.eye(4), np.zeros((95, 3)), np.array([0.0, 0.0, 0.0, 9.0, 9.0, 9.0])
+    goal[:2, 3] = 0.4, 1.6
+    for substep in (0.1, 3.0):
+        search = TASK.TaskSearch(
+            None, None, space, FREE, TASK.Tip(planar, np.eye(4)), None, options(substep=substep)
+        )
+        steps = TASK._descend(
+            search, start, TASK.TargetPose(goal, anywhere, np.zeros(2)), True, path
+        )
+        assert steps > 0
+        assert (np.abs(path[: steps + 1]) <= 0.4).all()
+        away, X, J = [], np.empty((4, 4)), np.empty((6, 3))
+        for q in path[: steps + 1]:
+            planar(q, X, J)
+            away.append(np.linalg.norm(X[:2, 3] - goal[:2, 3]))
+        assert (np.diff(away) < 0.0).all()
+
+
+def test_nodes_are_extended_to_a_target_once_the_closest_first():
+    space = TASK.TreeSpace(np.full(2, -2.0), np.full(2, 2.0), np.zeros(2, bool), np.ones(2))
+    away = np.array([0.5, 0.2, 0.9, 0.4])
+    (tree,) = roots(TASK, 4, np.zeros(2))
+    for q in ([1.0, 0.0], [1.0, 0.05], [-1.0, 0.0]):
+        TASK.add(tree, np.array(q), 0)
+    for cull, expected in ((0.0, [1, 3, 0, 2, -1]), (0.1, [1, 3, 0, -1])):
+        tasks = TASK.TaskNodes(np.zeros((4, 3)), away[:, None], np.zeros(4, np.uint8))
+        assert [TASK._to_exploit(tree, tasks, space, 0, cull) for _ in expected] == expected
 
 
 def test_a_tree_reaches_a_pose_of_a_planar_arm():

@@ -123,6 +123,21 @@ def test_a_view_changes_what_the_sensor_sees_through():
     assert ((made.evidence > 0) == (counts >= 2) & ~made.excluded & ~robot).mean() > 0.999
 
 
+def test_each_direction_has_a_bin_around_it():
+    rng, used = np.random.default_rng(5), set()
+    for v in rng.normal(size=(400, 3)):
+        face, row, column = VOXELS._bin(*v)
+        axis, sign = face // 2, 1.0 - 2.0 * (face % 2)
+        u = (np.array([row, column]) + 0.5) / (0.5 * VOXELS.SIDE) - 1.0
+        middle = np.insert(u, axis, sign)
+        assert np.abs(v / np.abs(v).max() - middle).max() <= 1.0 / VOXELS.SIDE + 1e-12
+        used.add(face)
+    assert used == set(range(VOXELS.FACES))
+    last = VOXELS.SIDE - 1
+    assert VOXELS._bin(1.0, 1.0, 1.0)[1:] == (last, last)
+    assert VOXELS._bin(0.0, 0.0, 0.0)[0] in used
+
+
 def test_a_room_is_seen_through_up_to_its_six_walls(monkeypatch):
     """The sensor is off-centre, so that all walls have different distances."""
     monkeypatch.setattr(VOXELS, "SIDE", 64)

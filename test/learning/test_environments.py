@@ -9,6 +9,7 @@ from itertools import pairwise
 import mujoco
 import numpy as np
 import pytest
+from raised_errors import about
 from scipy.spatial.transform import Rotation
 
 from motion_nodes.core.robot.kinematics import Kinematics
@@ -16,8 +17,15 @@ from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.extras.learning.mujoco_env import MujocoEnv, Randomization
 from motion_nodes.extras.learning.tasks.arm_tasks import PickReward, PickState, plain_pick_reward
-from motion_nodes.extras.learning.tasks.registry import EnvFactory, make_task, task_config
+from motion_nodes.extras.learning.tasks.registry import (
+    TASKS,
+    EnvFactory,
+    make_task,
+    task_config,
+    task_entry,
+)
 from motion_nodes.extras.learning.tasks.robot_cell import TaskState
+from motion_nodes.extras.learning.tasks.walk import COMMANDS
 from motion_nodes.extras.learning.trainer import Trainer, check_step, evaluate, new_trainer
 from motion_nodes.extras.learning.training_run import (
     export_policy,
@@ -65,6 +73,11 @@ def test_any_arm_can_reach(robot, tmp_path):
     export_policy(policy, task, tmp_path / "policy.onnx")
     exported = load_exported(tmp_path / "policy.onnx", task)
     np.testing.assert_allclose(exported(observations), policy(observations), atol=1e-5)
+
+
+def test_other_tasks_are_of_the_franka():
+    with pytest.raises(InvalidConfig):
+        task_entry("grasp/so101")
 
 
 def test_random_physics_are_those_of_the_seed_and_differ_between_environments():
@@ -282,6 +295,15 @@ def test_gymnasium_interface():
     assert rewards.shape == terminated.shape == (2,)
 
 
+def test_unknown_task():
+    with pytest.raises(InvalidConfig, check=about("reech")):
+        task_entry("reech")
+    assert set(TASKS) == {"reach", "grasp", "drawer", "walk"}
+    for values in ({"num_envs": 0}, {"num_envs": 1, "assisted": float("nan")}):
+        with pytest.raises(InvalidConfig):
+            MujocoEnv(make_task("reach"), seed=0, **values)
+
+
 LIMITS = np.array([87.0, 87.0, 87.0, 87.0, 12.0, 12.0, 12.0])
 TRUE, FALSE = np.array([True]), np.array([False])
 
@@ -289,6 +311,13 @@ TRUE, FALSE = np.array([True]), np.array([False])
 def state(gripper, item, target=(0.5, 0.0, 0.5), grasped=False, placed=False):
     rows = (np.array([gripper]), np.array([item]), np.array([target]))
     return PickState(*rows, np.array([grasped]), np.array([placed]))
+
+
+def test_plain_reward_on_a_fixture():
+    fixture = state((0.0, 0.0, 0.3), (0.0, 0.4, 0.0), (0.0, 0.4, 1.2), grasped=True, placed=True)
+    # 0.5 m to the object, 1.2 m to the target, 87 and 10 N m.
+    torques = np.array([[87.0, 0, 0, 0, 10.0, 0, 0]])
+    assert plain_pick_reward(fixture, torques) == pytest.approx(-0.5 + 10 - 1.2 + 50 - 75.69 - 1.0)
 
 
 def test_plain_reward_pays_for_hovering_and_the_corrected_one_does_not():
@@ -313,6 +342,18 @@ def test_shaping_telescopes_over_an_episode():
     )
     expected = 0.97**29 * reward.potential(walk[-1]) - reward.potential(walk[0])
     assert total == pytest.approx(expected[0], abs=1e-12)
+
+
+def test_torques_count_relative_to_their_limits():
+    reward, where = PickReward(distance=0.0), state((0, 0, 0), (0, 0, 0))
+    paid = reward(where, where, LIMITS[None], LIMITS, TRUE, TRUE)
+    assert paid == pytest.approx(-0.01 * 7)
+
+
+def test_pushing_the_object_without_holding_it_earns_nothing():
+    reward = PickReward(gamma=1.0)
+    far, near = state((0.3, 0, 0), (0.3, 0, 0)), state((0.5, 0, 0), (0.5, 0, 0))
+    assert reward(far, near, np.zeros((1, 7)), LIMITS, TRUE, TRUE) == pytest.approx(0.0)
 
 
 PARTS = {"base_ang_vel": slice(0, 3), "projected_gravity": slice(3, 6),
@@ -370,6 +411,14 @@ def test_standing_is_a_success_only_if_it_is_commanded(task):
     np.testing.assert_array_equal(env._memory["command"], env._memory["next"])
     assert step.success[told].all()
     assert not step.success[~near].any()
+
+
+def test_commands_are_within_their_range(task):
+    memory = task.start(np.random.default_rng(0), 500, 0.0)[1]
+    for commands in (memory["command"], memory["next"]):
+        assert (commands >= COMMANDS[0]).all()
+        assert (commands <= COMMANDS[1]).all()
+        assert (np.ptp(commands, axis=0) > 0.9 * np.ptp(COMMANDS, axis=0)).all()
 
 
 def test_a_robot_on_its_side_has_fallen(task):

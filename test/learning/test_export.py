@@ -14,11 +14,12 @@ from motion_nodes.extras.learning.learners import SquashedActor
 from motion_nodes.extras.learning.mujoco_env import MujocoEnv
 from motion_nodes.extras.learning.networks import ActorCritic, Policy, RunningNorm
 from motion_nodes.extras.learning.tasks.registry import make_task
+from motion_nodes.extras.learning.trainer import evaluate
 from motion_nodes.extras.learning.training_run import DESCRIPTOR, export_policy, load_exported
 from motion_nodes.extras.policies.isaac_lab_files import read_descriptor
 from motion_nodes.extras.policies.network import load_network
 from motion_nodes.extras.policies.observations import PolicyInputs
-from motion_nodes.extras.policies.policy_files import load_policy
+from motion_nodes.extras.policies.policy_files import SHIPPED, load_policy, shipped_network
 from motion_nodes.extras.policies.policy_spec import ActionKind
 from motion_nodes.extras.policies.runner import PolicyRunner
 from motion_nodes.extras.sim.backend import RobotPlacement
@@ -107,6 +108,14 @@ def test_policies_of_other_tasks_are_rejected(tmp_path):
         export_policy(policy, task, tmp_path / "missing" / "policy.onnx")
 
 
+def test_drawer_is_opened():
+    task = make_task("drawer")
+    file = shipped_network("franka_drawer")
+    assert file.stat().st_size < 150_000
+    result = evaluate(load_exported(file, task), MujocoEnv(task, 20, seed=77))
+    assert result.success >= 0.95
+
+
 def test_drawer_is_opened_through_the_player():
     """In the suite's simulation, with the cabinet of the demo."""
     robot, place = load_robot("franka"), parse_placements((DRAWER_ROBOTS[1],))[0]
@@ -135,6 +144,15 @@ def test_drawer_is_opened_through_the_player():
     assert world.state("cabinet").position[0] > OPEN
 
 
+def test_quadruped_walks_as_commanded():
+    task = make_task("walk")
+    result = evaluate(
+        load_exported(shipped_network("go2_trot"), task), MujocoEnv(task, 20, seed=77)
+    )
+    assert result.success >= 0.85
+    assert result.mean_steps > 0.95 * task.episode_steps
+
+
 @pytest.mark.parametrize("command", [(0.5, 0.0, 0.0), (-0.3, 0.1, 0.0), (0.2, 0.0, 0.6)])
 def test_quadruped_walks_through_the_player(command):
     """In the suite's simulation, with its time step and contacts."""
@@ -144,3 +162,7 @@ def test_quadruped_walks_through_the_player(command):
     result = trial.walk(command, 4.0)
     assert not result.fell
     np.testing.assert_allclose(result.velocity, command, atol=0.15)
+
+
+def test_all_shipped_policies_are_there():
+    assert all(shipped_network(name).is_file() for name in SHIPPED)

@@ -85,6 +85,12 @@ def test_ratio_clip_stops_the_gradient():
         assert bool(np.abs(grad[policy]).max() > 1e-6) is moved
 
 
+@pytest.mark.parametrize(("sizes", "activation"), [((3,), "tanh"), ((3, 0), "tanh"), ((3, 2), "x")])
+def test_invalid_structure(sizes, activation):
+    with pytest.raises(InvalidConfig):
+        Mlp(sizes, activation)
+
+
 GOLDEN = [2.81091504875, 1.9307975, 0.995]
 """Rewards 1, values 0.5, gamma 0.99, lambda 0.95, bootstrap value 0.5."""
 
@@ -102,6 +108,18 @@ def test_with_bootstrap():
     advantages, returns = estimate([1, 1, 1], [0.5] * 3, 0.5)
     np.testing.assert_allclose(advantages, GOLDEN, rtol=1e-12)
     np.testing.assert_allclose(returns, np.add(GOLDEN, 0.5), rtol=1e-12)
+
+
+def test_without_bootstrap_as_in_the_textbook_variant():
+    advantages, _ = estimate([1, 1, 1], [0.5] * 3, 0.0)
+    np.testing.assert_allclose(advantages, [2.373067625, 1.46525, 0.5], rtol=1e-12)
+
+
+def test_lambda_one_gives_discounted_returns():
+    rewards = np.random.default_rng(0).normal(size=20)
+    _, returns = estimate(rewards, np.linspace(-1, 1, 20), 2.0, lam=1.0)
+    expected = sum(0.99**k * r for k, r in enumerate(rewards)) + 0.99**20 * 2.0
+    assert returns[0] == pytest.approx(expected, rel=1e-12)
 
 
 def test_termination_and_truncation_differ_by_the_bootstrap():

@@ -174,6 +174,13 @@ def test_kl_stop_and_gradient_norm(threads):
     assert np.isfinite(trainer.learner.flat).all()
 
 
+def test_single_step_batch_is_no_special_case():
+    trainer = Trainer(PointEnv, TrainingConfig(num_envs=1, shards=1, rollout_steps=1))
+    with ThreadPoolExecutor(1) as executor:
+        trainer.iterate(executor)
+    assert np.isfinite(trainer.learner.flat).all()
+
+
 def test_checkpoints_of_others_are_rejected(threads, tmp_path):
     file = tmp_path / "c.npz"
     save_checkpoint(trained(threads, 0), file)
@@ -236,6 +243,20 @@ def test_damaged_checkpoints_are_rejected(threads, tmp_path, damage):
         load_policy(file, "point")
     with pytest.raises(InvalidCheckpoint):
         load_trainer(file, PointEnv, "point")
+
+
+def test_checkpoint_with_parameters_that_are_not_finite(threads, tmp_path):
+    trainer = trained(threads, 0)
+    trainer.learner.flat[3] = np.nan
+    save_checkpoint(trainer, tmp_path / "c.npz")
+    with pytest.raises(InvalidCheckpoint):
+        load_policy(tmp_path / "c.npz")
+
+
+@pytest.mark.parametrize("values", [{}, {"seconds": -1.0}, {"steps": 0}, {"seconds": float("nan")}])
+def test_invalid_budget(values):
+    with pytest.raises(InvalidConfig):
+        Budget(**values)
 
 
 def test_learner_keeps_finite_parameters():

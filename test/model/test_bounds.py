@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from motion_nodes.core.planning.task_space_generator import parse_path_spec
 from motion_nodes.core.robot import bounds, yaml_schema
-from motion_nodes.core.robot.limits import JointLimits
+from motion_nodes.core.robot.limits import JointLimits, joint_indices
 from motion_nodes.core.robot.poses import from_xyz_quat
 from motion_nodes.core.robot.urdf import read_urdf
 from motion_nodes.core.robot.yaml_schema import parse_yaml
@@ -22,6 +22,13 @@ from motion_nodes.extras.formats.kinematic_file import read_kinematic_text
 def test_the_norm_of_a_quaternion_does_not_overflow(scale):
     unit = np.array([0.5, -0.5, 0.5, 0.5])
     assert np.allclose(from_xyz_quat((0, 0, 0), unit * scale), from_xyz_quat((0, 0, 0), unit))
+
+
+@pytest.mark.parametrize("quaternion", [(0, 0, 0, 0), (1e-13,) * 4, (math.inf, 0, 0, 0),
+                                        (math.nan, 0, 0, 1), (1.0, 0.0, 0.0)])  # fmt: skip
+def test_no_rotation_is_refused(quaternion):
+    with pytest.raises(ValueError):
+        from_xyz_quat((0, 0, 0), quaternion)
 
 
 def test_numbers_beyond_a_bound_are_named():
@@ -94,6 +101,12 @@ def test_yaml_that_would_not_end(text, reason):
         parse_path_spec(text, "path_spec")
 
 
+def test_yaml_within_the_bounds_is_read():
+    deep = "a: " + "[" * 60 + "1" + "]" * 60
+    assert str(parse_yaml(deep, "x")).count("[") == 60
+    assert parse_yaml("a: &a [1, 2]\nb: [*a, *a]", "x") == {"a": [1, 2], "b": [[1, 2], [1, 2]]}
+
+
 def test_yaml_that_is_too_long(monkeypatch):
     monkeypatch.setattr(yaml_schema, "MAX_CHARACTERS", 100)
     with pytest.raises(InvalidDescription):
@@ -155,6 +168,11 @@ def test_nan_is_outside_and_stays_nan():
     np.testing.assert_array_equal(LIMITS.clip(q), q)
 
 
+def test_many_positions_are_clipped_at_once():
+    q = np.array([[5.0, 5.0, 5.0], [-5.0, -5.0, -5.0]])
+    np.testing.assert_array_equal(LIMITS.clip(q), [[1.0, 0.5, 5.0], [-1.0, 0.0, -5.0]])
+
+
 @pytest.mark.parametrize("q", [[], [1.0], [0.0] * 4, 3.0])
 def test_a_wrong_count_is_named(q):
     for call in (LIMITS.clip, LIMITS.within, LIMITS.violations):
@@ -176,3 +194,8 @@ def test_limits_cannot_be_changed():
         LIMITS.lower[0] = -9.0
     with pytest.raises(ValueError, match="read-only"):
         LIMITS.select(["a"]).upper[0] = 9.0
+
+
+def test_indices_of_a_permutation():
+    np.testing.assert_array_equal(joint_indices(("c", "b", "a"), LIMITS.names), (2, 1, 0))
+    assert joint_indices((), LIMITS.names).shape == (0,)

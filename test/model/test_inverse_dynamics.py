@@ -3,6 +3,7 @@
 
 import dataclasses
 
+import mujoco
 import numpy as np
 import pinocchio
 import pytest
@@ -18,8 +19,14 @@ from motion_nodes.core.robot.inverse_dynamics import (
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.tree import Inertial, frozen
+from motion_nodes.core.robot.urdf import read_urdf
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownJoint
 
+PENDULUM = """<robot name="p"><link name="base"/>
+<link name="rod"><inertial><origin xyz="0 0 -0.5"/><mass value="2"/>
+<inertia ixx="0.1" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+<joint name="swing" type="continuous"><parent link="base"/><child link="rod"/><axis xyz="0 1 0"/>
+<dynamics damping="0.3"/></joint></robot>"""
 BOTH = pytest.mark.parametrize("generic", [False, True], ids=["generated", "generic"])
 
 
@@ -60,6 +67,16 @@ def by_pinocchio(tree, q, v, a):
     return E.T @ pinocchio.rnea(model, model.createData(), E @ q + oracle.shift, E @ v, E @ a)
 
 
+@BOTH
+def test_a_pendulum(generic):
+    dynamics = InverseDynamics(read_urdf(PENDULUM), armature=0.05, generic=generic)
+    assert dynamics.generated is not generic
+    for q, v, a in np.random.default_rng(0).normal(size=(20, 3)):
+        expected = (0.1 + 2 * 0.25 + 0.05) * a + 0.3 * v + 2 * 9.80665 * 0.5 * np.sin(q)
+        assert dynamics.efforts([q], [v], [a])[0] == pytest.approx(expected, abs=1e-12)
+        assert dynamics.gravity([q])[0] == pytest.approx(2 * 9.80665 * 0.5 * np.sin(q))
+
+
 def test_a_batch_equals_single_motions():
     tree = load_robot("franka").tree
     dynamics = InverseDynamics(tree)
@@ -98,6 +115,57 @@ def test_the_franka_agrees_with_pinocchio():
         Q[order], V[order], A[order] = q, v, a
         expected = pinocchio.rnea(model, data, Q, V, A)[order]
         np.testing.assert_allclose(dynamics.efforts(q, v, a), expected, atol=1e-9)
+
+
+def test_the_franka_agrees_with_mujoco():
+    """The model is that of the simulation: its conversion keeps the dynamics."""
+    from motion_nodes.extras.sim.backend import RobotPlacement
+    from motion_nodes.extras.sim.mjcf import WorldConfig, build_model
+
+    robot = load_robot("franka")
+    _, model = build_model([RobotPlacement(robot, "arm")], WorldConfig(gravity=STANDARD_GRAVITY))
+    model.opt.disableflags |= (
+        mujoco.mjtDisableBit.mjDSBL_CONTACT
+        | mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
+        | mujoco.mjtDisableBit.mjDSBL_ACTUATION
+    )
+    data, rng = mujoco.MjData(model), np.random.default_rng(1)
+    dynamics = InverseDynamics(robot.tree, armature=[drive.armature for drive in robot.drives])
+    places = [model.joint(f"arm/{name}").qposadr[0] for name in dynamics.joint_names]
+    dofs = [model.joint(f"arm/{name}").dofadr[0] for name in dynamics.joint_names]
+    for _ in range(10):
+        q, v, a = rng.normal(size=(3, len(places)))
+        data.qpos[places], data.qvel[dofs] = q, v
+        mujoco.mj_forward(model, data)
+        data.qacc[dofs] = a
+        mujoco.mj_inverse(model, data)
+        np.testing.assert_allclose(
+            dynamics.efforts(q, v, a), data.qfrc_inverse[dofs], atol=1e-7, rtol=1e-7
+        )
+
+
+def test_power_is_the_change_of_energy():
+    """Without damping, the power of the efforts is the rate of kinetic and potential energy."""
+    tree = heavy_tree(3, 5)
+    dynamics = InverseDynamics(tree)
+    n, rng, h = len(tree.joint_names), np.random.default_rng(5), 1e-6
+
+    def mass_matrix(q):
+        return np.array(
+            [dynamics.efforts(q, np.zeros(n), e) - dynamics.gravity(q) for e in np.eye(n)]
+        )
+
+    q, v, a = rng.normal(size=(3, n))
+    M = mass_matrix(q)
+    np.testing.assert_allclose(M, M.T, atol=1e-12)
+    assert np.linalg.eigvalsh(M).min() > -1e-12
+
+    def kinetic(t):
+        qt, vt = q + v * t + 0.5 * a * t * t, v + a * t
+        return 0.5 * vt @ mass_matrix(qt) @ vt
+
+    change = (kinetic(h) - kinetic(-h)) / (2 * h) + dynamics.gravity(q) @ v
+    assert dynamics.efforts(q, v, a) @ v == pytest.approx(change, rel=1e-6)
 
 
 @BOTH

@@ -120,7 +120,8 @@ def joint(name: str, parent: str, child: str, kind: str, more: str = "") -> str:
 
 
 @pytest.mark.parametrize(
-    ("mimic", "continuous"), [("", True), ('multiplier="-2"', True), ('multiplier="0.5"', False)]
+    ("mimic", "continuous"),
+    [("", True), ('multiplier="-2"', True), ('multiplier="0.5"', False)],
 )
 def test_a_full_turn_must_change_no_pose_of_a_mimic_joint(mimic, continuous):
     speed = '<limit velocity="1" effort="1"/>'
@@ -158,6 +159,15 @@ def test_a_trajectory_turns_to_the_nearest_equal_place(pan, step, k, begun):
     shifted = pan + k * TURN
     points = ([0.0, 4.0], [shifted, shifted + step]) if begun else ([4.0], [shifted + step])
     assert follow(runner, *points) == pytest.approx(step, abs=1e-6)
+
+
+@pytest.mark.long
+@given(pan=angles, own=st.sampled_from([-1, 1, 2]), k=turns_of_pan)
+@quick
+def test_a_trajectory_keeps_its_own_turns(pan, own, k):
+    first = pan + k * TURN
+    way = follow(arbiter(pan), [0.0, 8.0], [first, first + own * TURN])
+    assert way == pytest.approx(own * TURN, abs=1e-6)
 
 
 def test_a_trajectory_that_began_before_now_is_entered_in_the_turn_of_the_joint():
@@ -221,7 +231,9 @@ def test_positions_at_a_limit_by_rounding_are_at_the_limit(sign, excess):
     runner = arbiter()
     trajectory = JointTrajectory(("tilt",), np.array([2.0]), given[1:, None])
     goal = FollowGoal(
-        trajectory=trajectory, path=Tolerances.uniform(1, 0.0), goal=Tolerances.uniform(1, 1e-6)
+        trajectory=trajectory,
+        path=Tolerances.uniform(1, 0.0),
+        goal=Tolerances.uniform(1, 1e-6),
     )
     run = runner.start(goal, "test")
     for _ in range(300):
@@ -237,6 +249,15 @@ def test_positions_beyond_rounding_are_refused(excess):
     controller.reset(np.zeros(2))
     with pytest.raises(InvalidCommand):
         controller.apply(JointCommand(names=("tilt",), positions=[1.5 + excess]))
+
+
+def test_an_error_shows_enough_digits_to_differ_from_the_limit():
+    own = replace(limits(), lower=np.array([-np.inf, -3.14159]), upper=np.array([np.inf, 3.14159]))
+    for value in (3.14159265, 3.1415900001, -3.14159265):
+        (text,) = own.violations([0.0, value])
+        shown = text.split()[2].rstrip(",")
+        assert float(shown) != 3.14159
+        assert abs(float(shown) - value) < 1e-9
 
 
 # ---- encoders that wrap

@@ -6,9 +6,11 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
+import mujoco
 import numpy as np
 import pytest
 from kernels.random_trees import Oracle, random_tree
+from mujoco_urdf import imported
 from raised_errors import about
 
 from motion_nodes.core.robot.kinematics import Kinematics
@@ -64,6 +66,45 @@ def test_against_pinocchio_and_the_generic_kernels(robot):
             np.testing.assert_allclose(kinematics.pose(q, frame), X, atol=1e-14)
             np.testing.assert_allclose(generic.jacobian(q, frame), J, atol=1e-12)
             np.testing.assert_allclose(generic.pose(q, frame), X, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_against_mujoco(name):
+    robot = load_robot(name)
+    model = imported(robot)
+    data = mujoco.MjData(model)
+    kinematics = Kinematics(robot.tree)
+    bodies = {model.body(i).name: i for i in range(1, model.nbody)}
+    assert len(bodies) >= len(kinematics.frame_names) - 1
+    q = np.random.default_rng(12).uniform(-1, 1, model.nq)
+    data.qpos = [q[kinematics.joint_names.index(model.joint(i).name)] for i in range(model.njnt)]
+    mujoco.mj_kinematics(model, data)
+    mujoco.mj_comPos(model, data)
+    X_all = kinematics.frames(q)
+    for frame, i in bodies.items():
+        X = X_all[kinematics.frame_names.index(frame)]
+        np.testing.assert_allclose(X[:3, 3], data.xpos[i], atol=1e-9)
+        np.testing.assert_allclose(X[:3, :3], data.xmat[i].reshape(3, 3), atol=1e-9)
+        linear, angular = np.zeros((2, 3, model.nv))
+        mujoco.mj_jacBody(model, data, linear, angular, i)
+        order = [kinematics.joint_names.index(model.joint(j).name) for j in range(model.njnt)]
+        J = kinematics.jacobian(q, frame)[:, order]
+        np.testing.assert_allclose(J, np.vstack([linear, angular]), atol=1e-9)
+
+
+@pytest.mark.parametrize("robot", [2, 5, "franka"])
+def test_the_jacobian_is_the_derivative_of_the_pose(robot):
+    tree = tree_of(robot)
+    kinematics, frame = Kinematics(tree), tree.frame_names[-1]
+    q = np.random.default_rng(8).uniform(-1, 1, len(tree.joint_names))
+    X, J = kinematics.pose_and_jacobian(q, frame)
+    step = 1e-6
+    for i, e in enumerate(np.eye(len(q))):
+        difference = kinematics.pose(q + step * e, frame) - kinematics.pose(q - step * e, frame)
+        rate = difference / (2 * step)
+        spin = rate[:3, :3] @ X[:3, :3].T
+        angular = [spin[2, 1], spin[0, 2], spin[1, 0]]
+        np.testing.assert_allclose(J[:, i], [*rate[:3, 3], *angular], atol=1e-8)
 
 
 @pytest.mark.parametrize("robot", [0, 4, 11, "franka"])

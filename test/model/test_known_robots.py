@@ -80,6 +80,15 @@ def test_unknown_states_and_groups_name_the_known_ones(franka):
         franka.group("griper")
 
 
+def test_gains_depend_on_the_mode(franka, jetbot):
+    drive = franka.drive("panda_joint4")
+    assert drive.gains() == (drive.stiffness, drive.damping)
+    assert drive.gains("velocity") == (0.0, drive.damping)
+    assert drive.gains("effort") == (0.0, 0.0)
+    assert jetbot.drive("left_wheel_joint").gains()[0] == 0.0
+    assert drive.max_effort == 87.0
+
+
 def test_named_states_of_the_franka_touch_nothing(franka):
     model, data = _contact_model(franka)
     near = {frozenset((joint.parent, joint.child)) for joint in franka.tree.joints.values()}
@@ -99,6 +108,10 @@ def _contact_model(robot: Robot) -> tuple[mujoco.MjModel, mujoco.MjData]:
     """Import the collision shapes into MuJoCo."""
     model = imported(robot)
     return model, mujoco.MjData(model)
+
+
+def test_collision_spheres_stand_on_links_of_the_franka(franka):
+    assert set(franka.spheres) <= set(franka.tree.links)
 
 
 def test_wheels_and_caster_of_the_jetbot_touch_the_floor_exactly(jetbot):

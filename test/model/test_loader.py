@@ -114,6 +114,12 @@ def test_home_without_a_state_is_the_allowed_position_nearest_zero(tmp_path):
     np.testing.assert_array_equal(robot.home, (0.25, 0.0))
 
 
+def test_a_number_may_be_written_without_a_point(tmp_path):
+    file = write_robot(tmp_path, ARM)
+    file.write_text(file.read_text().replace("j1: 5.0", "j1: 5e-3"))
+    assert load_robot(file).limits.acceleration[0] == 0.005
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -350,6 +356,12 @@ def test_each_fault_is_named(case, tmp_path):
     assert "[...]" not in told
     assert ".." not in told
     assert told.endswith((".", ")"))
+
+
+def test_the_untouched_samples_are_good(tmp_path):
+    """The samples of the faults above are valid without the fault."""
+    assert load_robot(write_robot(tmp_path / "arm", ARM)).name == "tiny"
+    assert load_robot(write_robot(tmp_path / "base", BASE, WHEELS)).name == "cart"
 
 
 def test_a_wheel_that_cannot_turn_round_is_named(tmp_path):

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Poses against SciPy and their inverses; placements; poses of links."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from raised_errors import about
 from scipy.spatial.transform import Rotation
+from view.toy_robot import hand_made
 
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.link_poses import LinkPoses
@@ -48,6 +51,15 @@ def test_reading_roll_pitch_yaw_gives_the_same_rotation(rpy):
     np.testing.assert_allclose(from_xyz_rpy(rpy=to_rpy(X)), X, atol=2e-8)
 
 
+@given(RPY)
+def test_quaternions_go_there_and_back(rpy):
+    X = from_xyz_rpy(rpy=rpy)
+    quaternion = to_quat_xyzw(X)
+    assert np.linalg.norm(quaternion) == pytest.approx(1.0, abs=1e-14)
+    assert quaternion[3] >= 0.0
+    np.testing.assert_allclose(from_xyz_quat((0, 0, 0), quaternion), X, atol=1e-13)
+
+
 @given(RPY, st.floats(1e-6, 1e6))
 def test_the_length_of_a_quaternion_does_not_matter(rpy, factor):
     quaternion = Rotation.from_euler("xyz", rpy).as_quat()
@@ -76,6 +88,10 @@ def test_composing_and_inverting(p, r, s, t):
     np.testing.assert_allclose(multiply(X_AB, X_BC, inverse(X_AC)), np.eye(4), atol=1e-12)
     both = inverse(np.array([X_AB, X_BC]))
     np.testing.assert_allclose(both, [inverse(X_AB), inverse(X_BC)], atol=1e-15)
+
+
+def test_the_product_of_no_poses_is_the_identity():
+    np.testing.assert_array_equal(multiply(), np.eye(4))
 
 
 @pytest.mark.parametrize(
@@ -135,11 +151,20 @@ def test_words(word, placement):
     assert parse_placement(placement.word) == placement
 
 
+def test_words_are_short():
+    assert Placement("franka", "left", 1.0, -0.5, 0.0).word == "left:=franka@1,-0.5,0"
+
+
 @settings(derandomize=True, deadline=None, max_examples=60)
 @given(finite, finite, finite, st.sampled_from(("", "a", "a/b_2")))
 def test_round_trip_loses_nothing(x, y, yaw, namespace):
     placement = Placement("r", namespace, x, y, yaw)
     assert parse_placement(placement.word) == placement
+
+
+def test_pose():
+    X = Placement("r", "", 1.0, 2.0, math.pi / 2).X_WR
+    np.testing.assert_allclose(X @ (1, 0, 0, 1), (1, 3, 0, 1), atol=1e-15)
 
 
 @pytest.mark.parametrize(
@@ -175,11 +200,22 @@ def test_several_placements_need_namespaces_of_their_own():
             parse_placements(nothing)
 
 
+@pytest.fixture
+def toy():
+    return hand_made()
+
+
 def random_positions(model, count, seed=7):
     rng = np.random.default_rng(seed)
     lower = [max(model.tree.joint(name).lower, -3.0) for name in model.joint_names]
     upper = [min(model.tree.joint(name).upper, 3.0) for name in model.joint_names]
     return rng.uniform(lower, upper, (count, len(lower)))
+
+
+def test_root_poses_equal_generic_kinematics(toy):
+    oracle = Kinematics(toy.tree, generic=True)
+    for q in random_positions(toy, 20):
+        np.testing.assert_allclose(LinkPoses(toy.tree).in_root(q), oracle.frames(q), atol=1e-12)
 
 
 @pytest.mark.parametrize("name", sorted(available_robots()))
@@ -188,6 +224,24 @@ def test_root_poses_of_shipped_robots(name):
     oracle = Kinematics(robot.tree, generic=True)
     for q in random_positions(robot, 5):
         np.testing.assert_allclose(LinkPoses(robot.tree).in_root(q), oracle.frames(q), atol=1e-12)
+
+
+def test_mimic_follows_its_joint(toy):
+    poses = LinkPoses(toy.tree)
+    row = toy.tree.frame_names.index("twin")
+    q = toy.home.copy()
+    q[2] = 0.03
+    # multiplier -2, offset 0.01, along z from 0.3 m
+    assert poses.in_parent(q)[row, 2, 3] == pytest.approx(0.3 - 0.06 + 0.01)
+
+
+def test_fixed_links_never_move(toy):
+    poses = LinkPoses(toy.tree)
+    moving = {toy.tree.frame_names[row] for row in poses.moving}
+    assert moving == {"upper", "lower", "finger", "twin", "wheel"}
+    first, second = (poses.in_parent(q) for q in random_positions(toy, 2))
+    still = [row for row in range(len(first)) if row not in poses.moving]
+    np.testing.assert_array_equal(first[still], second[still])
 
 
 def test_quaternions_are_scalar_first_and_mean_the_same_rotation():

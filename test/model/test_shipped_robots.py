@@ -6,9 +6,11 @@ import math
 import re
 from pathlib import Path
 
+import mujoco
 import numpy as np
 import pinocchio as pin
 import pytest
+from mujoco_urdf import imported
 from scipy.spatial import ConvexHull
 
 from motion_nodes.core.robot.loader import available_robots, load_robot
@@ -120,6 +122,24 @@ def test_frames_equal_those_of_pinocchio(robot):
         for name, X in frame_poses(robot.tree, q).items():
             oracle = data.oMf[model.getFrameId(name)].homogeneous
             np.testing.assert_allclose(X, oracle, atol=1e-9, err_msg=name)
+
+
+def test_frames_equal_those_of_mujocos_urdf_importer(robot):
+    # Without this element MuJoCo merges links that are fixed to each other.
+    model = imported(robot)
+    data = mujoco.MjData(model)
+    for q in random_configurations(robot, 10):
+        for name, value in all_values(robot, q).items():
+            data.qpos[model.joint(name).qposadr[0]] = value
+        mujoco.mj_kinematics(model, data)
+        poses = frame_poses(robot.tree, q)
+        # The importer may merge the root into its world, which has another name.
+        for name in robot.tree.frame_names[1:]:
+            body = data.body(name)
+            np.testing.assert_allclose(poses[name][:3, 3], body.xpos, atol=1e-9, err_msg=name)
+            np.testing.assert_allclose(
+                poses[name][:3, :3], body.xmat.reshape(3, 3), atol=1e-9, err_msg=name
+            )
 
 
 def test_limits_and_masses_equal_those_of_pinocchio(robot):

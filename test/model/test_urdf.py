@@ -32,6 +32,12 @@ def test_a_tree_is_read_with_its_limits_and_poses():
     assert not j1.X_PJ.flags.writeable
 
 
+def test_a_file_is_read_like_its_text(tmp_path):
+    file = tmp_path / "tiny.urdf"
+    file.write_text('<?xml version="1.0" encoding="utf-8"?>' + TWO_JOINTS)
+    assert read_urdf(file).frame_names == read_urdf(str(file)).frame_names
+
+
 @pytest.mark.parametrize("text", ["0 0 5", "1 2 3", "-1e-3 0 0"])
 def test_axes_get_unit_length(text):
     tree = read_urdf(urdf(AB, joint(inside=f'<axis xyz="{text}"/>{LIMIT}')))
@@ -134,7 +140,10 @@ BAD: dict[str, tuple[str, str]] = {
     "no links": (urdf(), r"has no <link>"),
     "no name": ("<robot><link name='a'/></robot>", r"robot: .*name.* Add it"),
     "two links": (urdf(link("a") + link("a")), r"two links are called 'a'"),
-    "two joints": (urdf(AB + link("c"), joint() + joint(child="c")), r"two joints are called 'j1'"),
+    "two joints": (
+        urdf(AB + link("c"), joint() + joint(child="c")),
+        r"two joints are called 'j1'",
+    ),
     "two roots": (urdf(link("a") + link("b")), r"needs one root link, found \['a', 'b'\]"),
     "two parents": (urdf(AB + link("c"), joint() + joint("j2", parent="c")), r"two parent joints"),
     "loop": (
@@ -152,7 +161,10 @@ BAD: dict[str, tuple[str, str]] = {
     ),
     "floating": (urdf(AB, joint(kind="floating")), r"'floating' is not supported.*Allowed: fixed"),
     "planar": (urdf(AB, joint(kind="planar")), r"'planar' is not supported"),
-    "misspelt type": (urdf(AB, joint(kind="revolut")), r"'j1'.*revolut\. Allowed: fixed, revolute"),
+    "misspelt type": (
+        urdf(AB, joint(kind="revolut")),
+        r"'j1'.*revolut\. Allowed: fixed, revolute",
+    ),
     "no limit": (urdf(AB, joint(inside=Z)), r"a revolute joint needs <limit"),
     "no limit, prismatic": (
         urdf(AB, joint(kind="prismatic", inside=Z)),
@@ -292,6 +304,11 @@ def test_a_file_that_is_no_text_is_named(tmp_path):
     file.write_bytes(b"\xff\xfe\x00<robot/>")
     with pytest.raises(InvalidDescription):
         read_urdf(file)
+
+
+def test_text_is_called_what_the_caller_calls_it():
+    with pytest.raises(InvalidDescription):
+        read_urdf("<a/>", "robot_description")
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import dataclasses
 import math
 from typing import Any
 
+import mujoco
 import numpy as np
 import pytest
 from bases.holonomic_samples import kaya
@@ -318,8 +319,16 @@ def test_wheels_that_cannot_be_are_named(tmp_path):
     [
         (TRIANGLE, "", "base.wheels"),
         (by_yaml(), "", "base.wheels: 'j0'"),
-        (by_yaml(radius=0.05), '<mecanum radius="0.04"/>', "base.wheels: 'j0'"),
-        (by_yaml(roller_angle_deg=45.0), '<mecanum radius="0.04"/>', "base.wheels: 'j0'"),
+        (
+            by_yaml(radius=0.05),
+            '<mecanum radius="0.04"/>',
+            "base.wheels: 'j0'",
+        ),
+        (
+            by_yaml(roller_angle_deg=45.0),
+            '<mecanum radius="0.04"/>',
+            "base.wheels: 'j0'",
+        ),
         (changed(by_yaml(radius=0.04), "base.wheels.1.joint", "j7"), "", "base.wheels"),
         (changed(by_yaml(radius=0.04), "base.wheels.1.joint", "j0"), "", "base.wheels"),
         (by_yaml(radius=0.0), "", "base.wheels[0].radius"),
@@ -341,6 +350,10 @@ def test_rollers_are_read_from_the_urdf():
 def test_elements_that_we_do_not_know_are_passed_over():
     tree = read_urdf(triangle('<mecanum radius="0.04"/><sensor_noise level="3"/>'))
     assert tree.joint("j2").rollers == Rollers(0.04, 90.0)
+
+
+def test_other_readers_of_urdf_pass_over_the_rollers():
+    assert mujoco.MjModel.from_xml_string(triangle()).njnt == 3
 
 
 @pytest.mark.parametrize(

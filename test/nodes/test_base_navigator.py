@@ -11,7 +11,17 @@ import pytest
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import Path
-from navigation_client import ABORTED, CANCELED, SUCCEEDED, Codes, NavigationClient, path, stamped
+from navigation_client import (
+    ABORTED,
+    CANCELED,
+    SUCCEEDED,
+    Codes,
+    NavigationClient,
+    path,
+    pose_of,
+    stamped,
+)
+from ros_client import LATCHED
 from scripted_base import ScriptedBase
 from scripted_scanner import BAD_SCANS, Scanner
 
@@ -83,6 +93,16 @@ class TestGoals:
         cell.navigator.wait_for()
         assert base.pose.distance(Pose2(0.4, 0.0)) < NEAR
         assert base.pose.yaw == pytest.approx(0.5, abs=0.05)
+
+    @pytest.mark.long
+    def test_the_plan_stays_for_those_who_come_later(self, cell, base, navigator):
+        status, _ = navigator.go((0.3, 0.1, 0.0)).result(within=30.0)
+        assert status == SUCCEEDED
+        late = cell.client.listen(Path, "/plan", LATCHED)
+        cell.client.wait(lambda: late, "the plan")
+        assert late.newest.header.frame_id == "odom"
+        assert pose_of(late.newest.poses[0]).distance(Pose2()) < 0.02
+        assert pose_of(late.newest.poses[-1]) == pytest.approx((0.3, 0.1, 0.0))
 
     def test_nothing_is_sent_without_a_goal(self, cell, base):
         """So that a joystick has the base for itself."""
@@ -173,6 +193,14 @@ class TestFrames:
         cell.client.spin(0.5)
         assert navigator.go((0.4, 0.0, 0.0), "base_link").result(30.0)[0] == SUCCEEDED
         assert base.pose.distance(Pose2(1.0, 1.4)) < NEAR
+
+    @pytest.mark.long
+    def test_of_a_sensor_on_it(self, cell, base, navigator):
+        """The camera sits 0.2 m ahead and looks to the left."""
+        status, result = navigator.go((0.3, 0.0, 0.0), "camera").result(30.0)
+        assert status == SUCCEEDED, result.error_msg
+        assert base.pose.distance(Pose2(0.2, 0.3)) < NEAR
+        assert base.pose.yaw == pytest.approx(0.5 * math.pi, abs=0.05)
 
     @pytest.mark.long
     def test_of_a_map_that_moves_against_the_odometry_meanwhile(self, cell, base, navigator):

@@ -190,6 +190,16 @@ def send(
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
+def test_commands_are_one_value_per_joint(arm):
+    values = [HOME[name] for name in JOINTS]
+    values[0], values[6] = 0.3, math.nan
+    send(arm, Float64MultiArray, "commands", Float64MultiArray(data=values),
+         lambda: arm.away({J1: 0.3}) < 1e-4, "the command")  # fmt: skip
+    assert arm.away({name: q for name, q in HOME.items() if name != J1}) < 1e-6
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
 def test_commands_go_to_the_channel_of_each_mode(arm):
     client = arm.client
     modes = ["velocity" if n == J7 else "effort" if n == J2 else "position" for n in JOINTS]

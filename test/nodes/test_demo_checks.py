@@ -21,11 +21,20 @@ from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.extras.tasks.task_codes import SkillFailed
-from motion_nodes.nodes.demo import party
+from motion_nodes.nodes.demo import party, task_shows
 from motion_nodes.nodes.demo.arm import DemoFindings, deviation, eased, elbow_round, retraction
 from motion_nodes.nodes.demo.base import SquareDrive
-from motion_nodes.nodes.demo.follow import LAG, Round, Seen, check_round
-from motion_nodes.nodes.demo.shows import show_of
+from motion_nodes.nodes.demo.follow import (
+    LAG,
+    Round,
+    Seen,
+    came_late,
+    check_round,
+)
+from motion_nodes.nodes.demo.learned_policies import SEGMENTS, show_drawer, show_walking
+from motion_nodes.nodes.demo.routines import Travel
+from motion_nodes.nodes.demo.shows import SHOWS, show_of
+from motion_nodes.nodes.demo.task_shows import CUBE
 from motion_nodes.ros import signals
 
 CHECKS = ("arm at rest", "square driven")
@@ -74,6 +83,12 @@ def test_each_round_has_all_checks(stop):
     assert findings.lines == ["[ok] the arm at rest"]
 
 
+def test_every_show_names_its_checks():
+    for name, show in SHOWS.items():
+        assert show.checks, name
+        assert len(set(show.checks)) == len(show.checks), name
+
+
 def test_ctrl_c_in_a_headless_demo(tmp_path):
     command = [sys.executable, "-m", "motion_nodes.cli.main", "demo", "wipe", "--headless"]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
@@ -104,6 +119,46 @@ def test_a_goal_that_fails_is_sent_again_a_few_times(failures):
         with pytest.raises(SkillFailed, match="late"):
             list(party.persistent(work, "plan"))
     assert len(sent) == min(failures + 1, party.ATTEMPTS)
+
+
+def travelled(length: float) -> Travel:
+    travel = Travel()
+    for k in range(101):
+        travel.update(0.1 * k, np.array((length * k / 100, 0.0)))
+    return travel
+
+
+@pytest.mark.parametrize(
+    ("change", "failed"),
+    [
+        ({}, []),
+        ({"failures": {"kaya": "stuck"}}, ["kaya"]),
+        ({"travels": {"jetbot": Travel()}}, ["jetbot", "all of them"]),
+        ({"travels": {"xarm6": travelled(0.5)}}, ["xarm6"]),
+        ({"ends": {"leatherback": party.Pose2(0.3, 0.0, 0.0)}}, ["leatherback"]),
+    ],
+)
+def test_a_robot_that_failed_or_did_not_move_is_a_failed_check(change, failed):
+    names = (party.PLANNING, party.REACTIVE, *party.ROUNDS)
+    places = dict.fromkeys(party.ROUNDS, party.Pose2())
+    given = {
+        "failures": dict.fromkeys(names, ""),
+        "travels": {name: travelled(20.0) for name in names},
+        "ends": places,
+    }
+    for key, values in change.items():
+        given[key] = {**given[key], **values}
+    found = party.checks(given["failures"], given["travels"], places, given["ends"])
+    wrong = [text for text, ok in found if not ok]
+    assert len(wrong) == len(failed)
+    assert all(any(text.startswith(name) for text in wrong) for name in failed)
+
+
+def test_the_stack_is_checked():
+    good = {name: np.array((0.0, 0.0, (k + 0.5) * CUBE)) for k, name in enumerate(task_shows.STACK)}
+    assert all(ok for _, ok in task_shows.stack_checks(good))
+    fallen = good | {"red_cube": np.array((0.1, 0.0, 0.5 * CUBE))}
+    assert [ok for _, ok in task_shows.stack_checks(fallen)] == [True, True, True, False]
 
 
 HOME = load_robot("franka").home[:7]
@@ -153,12 +208,93 @@ def test_an_arm_that_follows_passes_and_one_that_does_not_fails(client):
     assert bad.lines[0].startswith("[FAILED]")
 
 
+def test_a_touched_ball_is_judged_again_only_where_states_came_late(client):
+    tool = client.kinematics.pose(swing(4.0), client.tool)[:3, 3]
+    part = round_of(client, 0.0, lambda t: tool + (0.0 if t > 3.9 else 1.0))
+    client.seen = [Seen(t, swing(t)) for t in np.arange(0.0, 8.0, 0.008)]
+    assert came_late(client, part, 0.1) == ""
+    client.seen = client.seen[::4]
+    assert came_late(client, part, 0.1) == "the arm avoided the obstacle late"
+    assert came_late(client, part._replace(ball=lambda t: tool + 9.0), 0.1) == ""
+    findings = DemoFindings()
+    check_round(client, part._replace(last=False), findings, 0.1)
+    assert findings.ok
+    assert len(findings.lines) == 1
+
+
 def test_who_follows_is_chosen_by_name():
     assert show_of("follow", "ik").parts < show_of("follow").parts
     with pytest.raises(MotionError, match="'rmpflow'"):
         show_of("follow", "rmpflw")
     with pytest.raises(MotionError, match="'elbow'"):
         show_of("elbow", "ik")
+
+
+class Walker:
+    """A client whose robot walks at ``gain`` times the command; time passes when it spins."""
+
+    def __init__(self, gain: float, tilt: float = 0.1, mode: str = "running") -> None:
+        self.gain, self.tilt, self.mode = gain, tilt, mode
+        self.now, self.guests, self.velocities = 0.0, set(), []
+        self._twist = np.zeros(3)
+
+    def walk(self, twist) -> None:
+        self._twist = self.gain * np.array(twist)
+
+    def spin(self, seconds: float) -> bool:
+        self.now += seconds
+        self.velocities.append((self.now, self._twist))
+        return True
+
+
+@pytest.mark.parametrize(
+    ("walker", "failed"),
+    [
+        (Walker(1.0), 0),
+        (Walker(0.8), 0),
+        (Walker(0.3), len(SEGMENTS)),
+        (Walker(1.0, tilt=1.0), 1),
+        (Walker(1.0, mode="damped"), 1),
+    ],
+)
+def test_velocities_tilt_and_mode_are_checked(walker, failed):
+    findings = DemoFindings()
+    show_walking(walker, findings)
+    assert sum(line.startswith("[FAILED]") for line in findings.lines) == failed
+    assert findings.ok == (failed == 0)
+    assert len(findings.lines) == len(SEGMENTS) + 1
+
+
+def test_a_robot_that_others_command_is_left_to_them():
+    walker, findings = Walker(1.0), DemoFindings()
+    walker.guests.add("robot")
+    show_walking(walker, findings)
+    assert not findings.lines
+
+
+class Puller:
+    """A client whose drawer opens by some distance [m]."""
+
+    mode, now = "running", 0.0
+
+    def __init__(self, opening: float, problem: str = "") -> None:
+        self.opening, self.problem, self.guests = opening, problem, set()
+
+    def start(self) -> str:
+        return self.problem
+
+    def wait(self, condition, seconds: float) -> bool:
+        return condition()
+
+
+@pytest.mark.parametrize(
+    ("puller", "ok"), [(Puller(0.25), True), (Puller(0.1), False), (Puller(0.25, "no"), False)]
+)
+def test_the_opening_of_the_drawer_is_checked(puller, ok):
+    findings = DemoFindings()
+    show_drawer(puller, findings)
+    assert findings.ok == ok
+    assert puller.guests == {"arm"}
 
 
 @pytest.mark.parametrize("start", [(0.0, 0.0, 0.0), (3.0, -2.0, 3.0), (0.5, 0.5, math.pi)])

@@ -4,6 +4,7 @@
 import os
 import threading
 from concurrent.futures import Future
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from builtin_interfaces.msg import Time
 from nav_msgs.msg import Odometry
 from sensor_msgs.msg import JointState
+from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
 from motion_nodes.core.control.stream_resampler import StreamSample
@@ -22,8 +24,9 @@ from motion_nodes.errors import InvalidCommand, InvalidDescription, MotionError
 from motion_nodes.nodes.articulation.follow_trajectory import OldTrajectory, start
 from motion_nodes.nodes.articulation_controller import ArticulationControllerNode
 from motion_nodes.nodes.base_navigator import BaseNavigatorNode
+from motion_nodes.nodes.cell_topics import CameraTopics
 from motion_nodes.nodes.clients import commands
-from motion_nodes.nodes.clients.ros2 import calls, graph
+from motion_nodes.nodes.clients.ros2 import calls, graph, topic
 from motion_nodes.nodes.object_detector import ObjectDetectorNode
 from motion_nodes.nodes.occupancy_mapper import OccupancyMapperNode
 from motion_nodes.nodes.planner.planner_params import scenery_for
@@ -157,6 +160,19 @@ def test_a_search_that_fails_is_not_read_again():
     ObjectDetectorNode.tick(node, 0.1)
 
 
+def test_cameras_render_again_after_a_stop_with_a_pending_state():
+    cameras: Any = CameraTopics.__new__(CameraTopics)
+    cameras._cameras = []
+    cameras._static = SimpleNamespace(send=lambda *_: None)
+    cameras._node = SimpleNamespace(now_ns=lambda: 0)
+    cameras._thread, cameras._pending = None, ("state", 0)
+    cameras._work = lambda: None
+    cameras.start()
+    assert cameras._pending is None
+    cameras._wake = SimpleNamespace(set=lambda: None)
+    cameras.stop()
+
+
 def test_odometry_without_a_rotation_is_not_shown():
     """Firmware that leaves the orientation at zero."""
     warnings: list[str] = []
@@ -178,6 +194,20 @@ def test_odometry_without_a_rotation_is_not_shown():
     message.pose.pose.orientation.w = 1.0
     robot.show(page)
     assert len(shown) == 1
+
+
+def test_texts_with_empty_lines_are_echoed_as_csv(monkeypatch, capsys):
+    node = SimpleNamespace(
+        create_subscription=lambda _kind, _topic, show, _qos: show(String(data="a\n\nb"))
+    )
+    monkeypatch.setattr(topic, "participant", lambda: nullcontext(node))
+    monkeypatch.setattr(topic, "topic_class", lambda *_: String)
+    monkeypatch.setattr(topic, "_subscription_qos", lambda *_: None)
+    options: Any = SimpleNamespace(
+        topic="/t", type=None, once=True, csv=True, field=None, full_length=True, timeout=None
+    )
+    assert topic._echo(options) == 0
+    assert capsys.readouterr().out == "'a,,b'\n"
 
 
 @pytest.mark.parametrize("accepted", [True, False])

@@ -289,6 +289,22 @@ def test_hundreds_of_requests_at_once_are_all_answered(kinematics):
     client.node.destroy_client(served)
 
 
+def test_many_short_lived_clients(kinematics):
+    for i in range(15):
+        other = RosClient(f"test_short_{i}")
+        service = other.node.create_client(GetPositionIK, "/compute_ik")
+        other.wait(service.service_is_ready, "the service")
+        request = GetPositionIK.Request()
+        request.ik_request.group_name = "arm"
+        request.ik_request.pose_stamped = GOOD
+        future = service.call_async(request)
+        if i % 2:
+            other.wait(future.done, "the answer")
+            assert future.result().error_code.val == Codes.SUCCESS
+        other.close()
+    assert kinematics.solved(GOOD)
+
+
 def test_inactive_answers_with_a_failure(kinematics):
     assert kinematics.client.change_state("/ik_service", "deactivate")
     code, text = kinematics.refused(GOOD)
@@ -369,3 +385,20 @@ def test_closed_form_solutions_by_parameter(kinematics):
     assert client.set_parameters("/ik_service", kinematics_solver=name).successful
     client.wait(lambda: uses(name), "the solver of before")
     assert kinematics.solved(GOOD)
+
+
+def test_reachable_poses_are_solved_within_a_constraint_of_any_joint(kinematics):
+    rng, limits = np.random.default_rng(2), FRANKA.group("arm").limits
+    for k in range(40):
+        joints = dict(zip(ARM, rng.uniform(limits.lower, limits.upper).tolist(), strict=True))
+        name = ARM[k % len(ARM)]
+        narrow = JointConstraint(joint_name=name, position=joints[name], weight=1.0)
+        narrow.tolerance_above = narrow.tolerance_below = 0.05
+        X = frame_pose(joints, TIP)
+        found = kinematics.solved(
+            stamped(X), robot_state=state(HOME), constraints=Constraints(joint_constraints=[narrow])
+        )
+        assert abs(found[name] - joints[name]) < 0.05 + 1e-4
+        distance, angle = apart(X, frame_pose(found, TIP))
+        assert distance < 1.1e-4
+        assert angle < 1.1e-3

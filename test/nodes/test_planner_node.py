@@ -7,7 +7,12 @@ import numpy as np
 import pytest
 from joint_client import ABORTED, ARM, FINGERS, FRANKA, HOME, SUCCEEDED, JointClient
 from joint_client import trajectory as trajectory_of
-from moveit_msgs.msg import Constraints, DisplayTrajectory, MoveItErrorCodes, OrientationConstraint
+from moveit_msgs.msg import (
+    Constraints,
+    DisplayTrajectory,
+    MoveItErrorCodes,
+    OrientationConstraint,
+)
 from moveit_msgs.srv import (
     GetCartesianPath,
     GetPlannerParams,
@@ -254,6 +259,24 @@ def test_every_request_is_answered_when_the_node_goes(planner):
     assert client.change_state("/move_group", "activate")
     status, result = planner.move(NEAR).result()
     assert status == SUCCEEDED, result.error_code.message
+
+
+@pytest.mark.long
+def test_a_motion_waits_while_time_stands(planner):
+    client = planner.client
+    call = planner.move(ASIDE, max_velocity_scaling_factor=0.2)
+    assert call.accepted()
+    planner.arm.moving(0.02)
+    planner.arm.pause("/mock_sim", True)
+    try:
+        client.spin(4.0)
+        assert not call.done
+    finally:
+        planner.arm.pause("/mock_sim", False)
+    status, result = call.result(within=30.0)
+    assert status == SUCCEEDED, result.error_code.message
+    planner.arm.rest()
+    planner.arm.arrives(ASIDE)
 
 
 @pytest.mark.long

@@ -276,3 +276,18 @@ def test_a_follower_that_lost_changes_asks_again(scene, follower):
     assert scene.apply(requests.diff(requests.removed("")))
     scene.client.wait(lambda: not follower.scene.objects, "none of them")
     assert follower.synchronised
+
+
+def test_changes_while_the_whole_scene_is_under_way(scene, follower):
+    """Changes received twice, or while the response is under way, lead to the same scene."""
+    rng = np.random.default_rng(4)
+    for _ in range(6):
+        follower._lost = True  # as if something had been lost
+        follower._requested_at = -np.inf
+        follower.update()
+        assert follower._request is not None
+        for _ in range(10):
+            scene.send(random_change(rng))
+            scene.client.spin(0.005)
+            follower.update()
+        scene.client.wait(lambda: follower.synchronised and same(follower, scene), "the same")

@@ -285,6 +285,14 @@ def test_parameters_of_leaves_change_while_it_runs_all_or_none(policy):
     ).successful
 
 
+def test_position_alone_leaves_the_orientation(policy):
+    assert policy.client.set_parameters(POLICY, use_orientation=False).successful
+    policy.go(PLACE, (0.0, 0.0, 0.0))
+    policy.wait_for("arrived")
+    assert policy.tool[2, 2] < 0.0, "the requested orientation is ignored"
+    assert policy.client.set_parameters(POLICY, use_orientation=True).successful
+
+
 @pytest.mark.long
 def test_markers_and_figures_come_while_somebody_listens(policy):
     node = policy.client.node

@@ -169,6 +169,17 @@ def test_states_that_are_late_by_more_than_the_lag_are_told(arm, robot):
 
 @pytest.mark.timeout(900)
 @pytest.mark.long
+def test_frozen_from_rest_on(arm, robot):
+    robot.frozen = True
+    call = arm.follow(smooth(AWAY, 4.0))
+    aborted(call, "joint_states are frozen")
+    commands_rest(arm)
+    robot.frozen = False
+    works_again(arm)
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.long
 def test_a_second_driver_of_the_same_joints(arm):
     rival = arm.client.publisher(JointState, "/joint_states")
     call = begin(arm)
@@ -215,6 +226,13 @@ def test_requests_wait_for_the_compilation_and_the_start_does_not(monkeypatch):
     request.join(30.0)
     assert checks.compiled
     assert answers == [True]
+
+
+def test_nothing_waits_where_the_checks_are_compiled(monkeypatch):
+    monkeypatch.setattr(exact_warm_up, "needs_compilation", lambda: False)
+    checks = StateChecks(load_robot("franka"))
+    checks.warm_up()
+    assert checks.compiled
 
 
 def test_targets_of_the_policy_wait_for_the_compilation(client, monkeypatch):
@@ -330,12 +348,29 @@ def complies(arm: Arm) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [moves, is_commanded, has_other_settings, follows_a_trajectory, grips, is_blocked, complies],
+    [
+        moves,
+        is_commanded,
+        has_other_settings,
+        follows_a_trajectory,
+        grips,
+        is_blocked,
+        complies,
+    ],
 )
 def test_any_change_makes_the_next_cycles_complete(arm_of_rest_cycles, change):
     arm_of_rest_cycles.settle()
     change(arm_of_rest_cycles)
     assert not any(arm_of_rest_cycles.cycles.begin() for _ in range(1000))
+
+
+def test_one_change_makes_the_cycles_of_the_rest_time_complete(arm_of_rest_cycles):
+    arm_of_rest_cycles.settle()
+    arm_of_rest_cycles.state.unchanged = False
+    assert not arm_of_rest_cycles.cycles.begin()
+    arm_of_rest_cycles.state.unchanged = True
+    assert not any(arm_of_rest_cycles.cycles.begin() for _ in range(round(REST_TIME / PERIOD)))
+    arm_of_rest_cycles.settle()
 
 
 def test_each_deadline_is_served_unless_a_message_changed_the_command(arm_of_rest_cycles):

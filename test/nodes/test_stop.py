@@ -183,7 +183,10 @@ def test_streams_that_began_while_stopped_are_not_obeyed_at_the_resume(cell):
 def test_goals_end_aborted_and_new_ones_are_refused_with_the_reason(cell):
     planner = Planner(cell.arm, "/arm")
     planner.wait()
-    calls = [cell.arm.follow(smooth(FAR, 6.0)), cell.navigator.go((3.0, 0.0, 0.0), "base/odom")]
+    calls = [
+        cell.arm.follow(smooth(FAR, 6.0)),
+        cell.navigator.go((3.0, 0.0, 0.0), "base/odom"),
+    ]
     cell.arm.moving(above=0.1)
     cell.client.wait(lambda: cell.speed > 0.05, "the base to drive")
     cell.stop()
@@ -234,6 +237,17 @@ def test_the_policy_forgets_its_target(cell):
     cell.stays()
     cell.go((0.45, -0.3, 0.4))  # far away, wherever it was stopped
     cell.arm.moving(above=0.3)
+
+
+def test_two_stops_and_one_resume(cell):
+    for _ in range(2):
+        cell.stop_topic.publish(Empty())
+        cell.client.spin(0.1)
+    cell.wait_stopped()
+    cell.resume()
+    cell.client.spin(0.3)
+    assert not any(map(cell.stopped, ALL))
+    assert cell.client.call(Trigger, f"{ARM_NODE}/resume").success
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from joint_client import (
     ABORTED,
     ARM,
     CONTROLLER,
+    FINGERS,
     HOME,
     SUCCEEDED,
     Call,
@@ -19,6 +20,7 @@ from joint_client import (
     JointClient,
     smooth,
     tolerances,
+    trajectory,
 )
 from rclpy.action import ActionClient
 from ros_client import RosClient
@@ -90,6 +92,12 @@ def test_velocity_tolerance_on_the_way(arm):
     assert f"velocity of joint {J1} is off by" in result.error_string
 
 
+def test_a_refused_goal_does_not_disturb_the_one_under_way(arm):
+    call = under_way(arm, by(0.3, J1), seconds=1.0)
+    assert arm.follow(trajectory([J1], [[9.0]], [9.0])).result()[0] == ABORTED
+    assert call.result()[0] == SUCCEEDED
+
+
 @pytest.mark.long
 def test_paused_simulation_goes_on_after(arm):
     call = under_way(arm, by(0.6, J1), seconds=2.0)
@@ -159,6 +167,12 @@ def test_a_client_that_vanishes(arm):
     assert arm.follow(smooth(by(0.1, J1), 0.5)).result()[0] == SUCCEEDED
 
 
+def test_gripper_joints_are_joints_like_others(arm):
+    goal = dict.fromkeys(FINGERS, 0.01)
+    assert arm.follow(smooth(goal, 0.6)).result()[0] == SUCCEEDED
+    arm.client.wait(lambda: arm.away(goal) < 1e-6, "the fingers at their goal")
+
+
 def test_the_robot_is_lost_during_a_goal(cell, arm):
     call = under_way(arm, by(1.0, J1))
     cell.processes["sim"].kill()
@@ -212,3 +226,11 @@ def test_braked_within_limits_at_the_end_of_the_controller(cell, arm, how):
         assert arm.client.change_state(CONTROLLER, "activate")
     arm.wait_for()
     assert arm.follow(smooth(by(0.1, J1), 0.4)).result()[0] == SUCCEEDED
+
+
+def test_shut_down_during_a_goal(arm):
+    # The last test: it ends the node.
+    call = under_way(arm, by(0.6, J1))
+    assert arm.client.change_state(CONTROLLER, "active_shutdown")
+    status, result = call.result()
+    assert (status, result.error_string) == (ABORTED, "the controller was deactivated")

@@ -116,6 +116,14 @@ def test_noise_holes_and_wrong_pixels_neither_hide_nor_invent_objects():
             assert min(np.linalg.norm(f.X_WO[:3, 3] - each[1][:3, 3]) for f in found) < 0.008
 
 
+def test_the_noise_of_a_wide_top_is_no_object_on_it():
+    rng = np.random.default_rng(4)
+    depth = depth_of([TABLE, at(Box((0.2, 0.2, 0.1)), 0.5, -0.1)])
+    for _ in range(30):
+        seen = depth + 0.0015 * rng.normal(size=depth.shape)
+        assert len(ObjectDetector().detect(cloud(seen))) == 1
+
+
 def test_what_stands_on_a_box_is_an_object_of_its_own():
     shelf = at(Box((0.2, 0.2, 0.1)), 0.5, 0.0, 0.2)
     truth = [shelf, at(CUBE, 0.5, 0.02, 0.5, on=0.1), at(CUBE, 0.3, 0.2)]
@@ -159,6 +167,19 @@ def test_clusters_are_those_of_all_pairs_of_points():
     assert ((labels[:, None] == labels[None]) == reached).all()
     assert sum(map(len, found)) == len(points)
     assert [len(each) for each in found] == [150, 150, 150, 150]
+
+
+CLOUDS = (
+    np.full((5000, 3), np.nan), np.empty((0, 3)), np.full((500, 3), 1e30),
+    np.full((500, 3), np.inf), np.zeros((500, 3)), np.random.default_rng(0).random((9, 3)),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("points", CLOUDS)
+def test_clouds_without_objects(points):
+    detector = ObjectDetector()
+    assert detector.detect(points) == []
+    assert detector.reason
 
 
 @pytest.mark.parametrize("points", [np.zeros(3), np.zeros((4, 2)), np.zeros((2, 3, 3))])
@@ -275,6 +296,11 @@ def test_the_best_region_is_the_described_one(text, at):
     assert 0.0 < best.score <= 1.0
 
 
+def test_what_is_not_there_is_not_found():
+    assert not ColorShapeDetector().detect(SCENE, "green cup")
+    assert not ColorShapeDetector().detect(picture(), "red cube")
+
+
 @pytest.mark.parametrize(
     "image", [np.zeros((10, 10)), np.zeros((10, 10, 4), np.uint8), np.zeros((10, 10, 3)), None]
 )
@@ -295,6 +321,12 @@ def test_colors_keep_their_name_in_light_and_shadow(name):
     for light in np.linspace(low, high, 5):
         assert color_name(np.clip(light * np.array(RGB[name]), 0.0, 1.0)) == name
     assert color_in(f"{name}_cube") == pytest.approx(RGB[name])
+
+
+def test_names_without_a_color_have_none():
+    assert color_in("cube") is None
+    assert color_in("bored_cube") is None
+    assert color_name(np.empty((0, 3))) == ""
 
 
 def _register(monkeypatch: pytest.MonkeyPatch, value: str) -> None:

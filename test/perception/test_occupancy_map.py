@@ -12,6 +12,7 @@ from perception.boxes_seen import (
     camera,
     centres,
     depth_of,
+    looking,
     points_inside,
     seen,
     surface_distance,
@@ -87,6 +88,19 @@ def test_hidden_voxels_stay_and_decay_by_age_only():
     assert not len(made.cells())
 
 
+def test_a_moving_camera_adds_up():
+    made = OccupancyMap(SETTINGS)
+    for k, x in enumerate(np.linspace(-0.2, 1.4, 12)):
+        X = looking((x, -0.9, 0.8), (0.6, 0.0, 0.1))
+        seen(made, WORLD, X, count=2, begin=0.2 * k)
+    for k, x in enumerate(np.linspace(1.4, -0.2, 12)):
+        X = looking((x, 0.9, 0.8), (0.6, 0.0, 0.1))
+        seen(made, WORLD, X, count=2, begin=3.0 + 0.2 * k)
+    assert surface_distance(WORLD, centres(made)).max() <= 0.5 * np.sqrt(3.0) * EDGE + 1e-6
+    sides = [(0.6, y, 0.2) for y in (-0.1, 0.1)] + [(x, 0.0, 0.2) for x in (0.5, 0.7)]
+    assert cKDTree(centres(made)).query(sides)[0].max() <= EDGE
+
+
 def test_what_is_beside_the_robot_stays_but_nothing_new_is_mapped_there():
     """A link at a distance of 2 cm from the block, less than the padding."""
     radius = 0.05
@@ -160,6 +174,33 @@ def test_bad_points():
     for k in range(20):
         made.add_view(single, EYE, 1e9 + 1.0 + k)
     assert len(made.cells()) == before
+
+
+def test_five_million_points():
+    made, plain = OccupancyMap(SETTINGS), OccupancyMap(SETTINGS)
+    seen(plain, WORLD)
+    points = DepthProjection(camera()).points(depth_of(WORLD, EYE, camera()))
+    many = np.repeat(points, 5_000_000 // len(points) + 1, axis=0)
+    for k in range(3):
+        result = made.add_view(many, EYE, 0.1 * k)
+        assert result.points > 5_000_000
+        assert 0 < result.valid <= SETTINGS.max_points
+    assert cKDTree(centres(made)).query(centres(plain))[0].max() <= EDGE
+    assert surface_distance(WORLD, centres(made)).max() <= 0.5 * np.sqrt(3.0) * EDGE + 1e-6
+
+
+def test_a_camera_inside_the_robot():
+    """The camera's own link is not mapped, and does not hide other surfaces."""
+    X = looking((0.3, -0.4, 0.6), (0.6, 0.0, 0.1))
+    link = np.array([[*X[:3, 3], 0.2]])
+    made, plain = OccupancyMap(SETTINGS), OccupancyMap(SETTINGS)
+    cover = DepthProjection(camera()).points(np.full((120, 160), 0.15))
+    for k in range(3):
+        made.add_view(cover, X, 0.1 * k, link)
+    assert not len(made.cells())
+    seen(made, WORLD, X, begin=1.0, spheres=link)
+    seen(plain, WORLD, X)
+    np.testing.assert_array_equal(made.cells(), plain.cells())
 
 
 @pytest.mark.parametrize(

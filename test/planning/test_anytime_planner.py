@@ -22,6 +22,8 @@ from motion_nodes.errors import InvalidConfig
 
 # The first search compiles its kernels.
 START, GOAL = (0.7, 0.7), (9.3, 9.3)
+WAY_ROUND = 2.0 * math.hypot(3.0, 3.0)
+"""Shortest path of a point from (2, 3) to (8, 3) over the end of a thin wall at (5, 6)."""
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +73,13 @@ def test_every_path_is_free_and_as_long_as_it_says(wall):
         assert one.cost == pytest.approx(np.linalg.norm(np.diff(one.path, axis=0), axis=1).sum())
         for a, b in itertools.pairwise(one.path):
             assert wall.checker.edge_free(a, b)
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.long
+def test_the_shortest_path_is_approached(wall):
+    result, _ = plan(wall, (2.0, 3.0), (8.0, 3.0), 1.0)
+    assert WAY_ROUND < result.cost < 1.02 * WAY_ROUND
 
 
 @pytest.mark.timeout(900)
@@ -168,6 +177,21 @@ def test_a_motion_around_a_wall_becomes_faster_and_keeps_everything(arm, wall_of
     assert sweep_path(arm.checker(wall_of_trajopt), q).free
     again = arm.plan(LEFT, RIGHT, wall_of_trajopt, timeout=LONG, options=OPTIMIZED)
     np.testing.assert_array_equal(again.trajectory.positions, best.trajectory.positions)
+
+
+@pytest.mark.long
+def test_slower_motions_keep_the_curve(arm, wall_of_trajopt):
+    slow = replace(OPTIMIZED, velocity_scaling=0.2)
+    fast, slow = (arm.plan(LEFT, RIGHT, wall_of_trajopt, options=o) for o in (OPTIMIZED, slow))
+    assert slow.motion.duration > fast.motion.duration
+    assert slow.motion.limit_use(arm.limits).velocity <= 0.2 + 1e-9
+
+
+def test_a_straight_line_stays_one(arm):
+    plan = arm.plan(LEFT, RIGHT, options=OPTIMIZED)
+    assert plan.success
+    assert plan.result.curve is None
+    assert len(plan.path) == 2
 
 
 def test_poses_and_goal_sets_are_reached(arm, wall_of_trajopt):

@@ -434,6 +434,13 @@ def test_a_pose_that_five_joints_reach_is_reached_exactly(arm):
     np.testing.assert_allclose(end_of_plan(arm, X, relaxed=False), X, atol=0.012)
 
 
+def test_an_orientation_is_nearly_reached(arm):
+    """The last joint's axis is 8 mm beside the tip, so that its roll tilts the tip's axis."""
+    X = turned(arm, [0.0, 0.0, 1.0], 0.7)
+    end = end_of_plan(arm, X, relaxed=True)
+    np.testing.assert_allclose(end[:3, :3], X[:3, :3], atol=0.05)
+
+
 def test_the_rotation_about_the_approach_axis_is_left_free(arm):
     """A rotation by 3.05 rad is outside the range of the last joint."""
     X = turned(arm, [0.0, 0.0, 1.0], 3.05)

@@ -54,6 +54,14 @@ def test_difference_goes_the_shorter_way_round_where_a_joint_wraps():
     np.testing.assert_allclose(space.difference([0.0, 0.0], [np.pi, 0.0])[0], np.pi)
 
 
+def test_distance_is_the_norm_of_the_weighted_difference():
+    space = wheel_space()
+    assert space.distance([0, 0], [0.3, 0.2]) == pytest.approx(0.5)
+    assert space.distance([0, 0], [0.3, 0.2], norm=1) == pytest.approx(0.7)
+    assert space.distance([0, 0], [0.3, 0.2], norm=math.inf) == pytest.approx(0.4)
+    assert space.length([[0, 0], [0.3, 0.2], [0.0, 0.0]]) == pytest.approx(1.0)
+
+
 def test_weights_must_fit_and_be_positive():
     for weights in ([1.0], [1.0, 0.0], [1.0, np.nan]):
         with pytest.raises(InvalidConfig, check=about("weights")):
@@ -204,6 +212,12 @@ def test_shorter_free_and_with_the_same_ends(world, paths, settings):
             assert world.checker.edge_free(a, b)
 
 
+def test_more_rounds_come_nearer_to_the_shortest(world, paths):
+    usual = [length(shorten_path(world.checker, path)) for path in paths]
+    thorough = [length(shorten_path(world.checker, path, THOROUGH)) for path in paths]
+    assert np.mean(thorough) < np.mean(usual)
+
+
 def test_round_one_corner_the_shortest_path_is_found():
     """The shortest path around the end of a wall touches it; its length is known."""
     world = PlanarWorld([Wall((5.0, 3.0), (0.02, 6.0))], radius=0.01, resolution=0.01)
@@ -211,6 +225,11 @@ def test_round_one_corner_the_shortest_path_is_found():
     least = 2.0 * math.hypot(3.0, 3.0)
     assert length(shorten_path(world.checker, path, THOROUGH)) == pytest.approx(least, rel=0.02)
     assert length(shorten_path(world.checker, path)) < 1.12 * least
+
+
+def test_equal_seeds_give_equal_paths(world, paths):
+    one, same = (shorten_path(world.checker, paths[0], THOROUGH, random_seed=3) for _ in "ab")
+    np.testing.assert_array_equal(one, same)
 
 
 def test_weights_say_what_is_short(world, paths):
@@ -232,6 +251,21 @@ def test_repeated_waypoints_do_no_harm(world, paths):
     shorter = shorten_path(world.checker, path, THOROUGH)
     assert np.isfinite(shorter).all()
     assert length(shorter) < length(path)
+
+
+def test_a_path_of_thousands_of_waypoints_is_shortened_soon(world, paths):
+    shares = np.linspace(0.0, 1.0, 400, endpoint=False)[:, np.newaxis]
+    pieces = [a + shares * (b - a) for a, b in zip(paths[0][:-1], paths[0][1:], strict=True)]
+    path = np.concatenate([*pieces, paths[0][-1:]])
+    assert len(path) > 2000
+    shorter = shorten_path(world.checker, path)
+    assert len(shorter) < 40
+    assert length(shorter) <= length(path)
+
+
+def test_nothing_is_done_in_no_rounds(world, paths):
+    none = ShorteningSettings(rounds=0)
+    np.testing.assert_array_equal(shorten_path(world.checker, paths[0], none), paths[0])
 
 
 @pytest.mark.parametrize("path", [[], [0.7, 0.7], [(0.7, 0.7, 0.7)], [(math.nan, 0.7), (1.0, 1.0)]])

@@ -143,6 +143,21 @@ def test_slower_motion_takes_longer_and_zero_means_full_speed():
     assert full.motion.duration == pytest.approx(fast.motion.duration)
 
 
+def test_equal_seeds_give_equal_motions():
+    first, again = planned(JointGoal(GOAL)), planned(JointGoal(GOAL))
+    assert first.trajectory is not None
+    assert again.trajectory is not None
+    np.testing.assert_array_equal(first.trajectory.positions, again.trajectory.positions)
+
+
+def test_more_attempts_take_the_shortest_path():
+    options = {"shorten": False, "retime": False, "verify": False}
+    one = planned(JointGoal(GOAL), **options)
+    best = planned(JointGoal(GOAL), attempts=8, **options)
+    assert best.result.cost <= one.result.cost
+    assert len([s for s in best.stages if s.name == "path"]) == 8
+
+
 def test_robot_that_is_there_gets_a_trajectory_of_one_point():
     result = planned(JointGoal(START))
     assert result.success
@@ -298,6 +313,11 @@ def test_among_many_boxes_no_sample_of_a_motion_touches_by_coal():
 def test_goals_of_a_wrong_form_are_invalid_commands(goal):
     with pytest.raises(InvalidCommand):
         plan(PlanRequest(barrier_checker(), START, (goal,)))
+
+
+def test_a_timeout_is_a_number():
+    with pytest.raises(InvalidCommand, match="timeout of planning is nan"):
+        PlanRequest(barrier_checker(), START, (JointGoal(GOAL),), timeout=math.nan)
 
 
 FRANKA = mn.load_robot("franka")

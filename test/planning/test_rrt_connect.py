@@ -2,22 +2,26 @@
 """RRT-Connect: free paths, exact ends, seeds, limits, several goals, memory."""
 
 import math
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from raised_errors import about
 
+import motion_nodes as mn
 from motion_nodes.core.planning.anytime_planner import AnytimeRrtConnect
 from motion_nodes.core.planning.planar_world import PlanarWorld, Wall, maze
 from motion_nodes.core.planning.planning_problem import (
     JointGoal,
+    JointSpace,
     PlanRequest,
     PlanStatus,
     travel_weights,
 )
-from motion_nodes.core.planning.rrt_connect import RrtConnect, RrtConnectSettings
+from motion_nodes.core.planning.rrt_connect import RrtConnect, RrtConnectSettings, longest_edge
 from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.world import World
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 
 START, GOAL = (0.7, 0.7), (9.3, 9.3)
@@ -31,6 +35,13 @@ def world():
 @pytest.fixture(scope="module", autouse=True)
 def compiled(world):
     RrtConnect().plan(world.request(START, GOAL, timeout=100.0))
+
+
+def finer(world):
+    """Return a checker with ten times the resolution."""
+    return CollisionChecker(
+        world.robot, scene=world.checker.scene, resolution=world.checker.resolution / 10.0
+    )
 
 
 def blocked_edges(checker, path):
@@ -242,6 +253,25 @@ def test_trees_grow_beyond_their_first_memory_and_can_be_drawn():
     assert (tree.nodes[first:, 0] > 5.0).all()
 
 
+@pytest.mark.parametrize("fraction", [0.0, 0.2, 0.8, 1.0])
+def test_other_shares_of_exploration_find_paths_too(world, fraction):
+    settings = RrtConnectSettings(exploration_fraction=fraction)
+    result = RrtConnect(settings).plan(world.request(START, GOAL, timeout=60.0))
+    assert result.success
+    assert blocked_edges(world.checker, result.path) == []
+
+
+def test_less_exploration_means_more_attempts_to_join_the_trees():
+    world = PlanarWorld([Wall((5.0, 5.0), (0.3, 10.0))])
+    sizes = []
+    for fraction in (0.2, 0.5, 1.0):
+        settings = RrtConnectSettings(exploration_fraction=fraction, max_iterations=300)
+        sizes.append(RrtConnect(settings).plan(world.request(START, GOAL, timeout=60.0)))
+    grown = [sum(result.tree_sizes) for result in sizes]
+    # Attempts add nodes where the first part of their segment is free.
+    assert grown[0] > grown[1] > grown[2]
+
+
 def test_searches_side_by_side_find_a_path(world):
     settings = RrtConnectSettings(threads=2, step_size=0.15)
     for seed in range(5):
@@ -250,6 +280,13 @@ def test_searches_side_by_side_find_a_path(world):
         )
         assert result.success
         assert blocked_edges(world.checker, result.path) == []
+
+
+def test_weights_shape_the_metric(world):
+    settings = RrtConnectSettings(distance_metric_weights=(3.0, 1.0))
+    result = RrtConnect(settings).plan(world.request(START, GOAL, timeout=60.0))
+    lengths = np.linalg.norm(np.diff(result.path, axis=0) * (3.0, 1.0), axis=1)
+    assert result.cost == pytest.approx(lengths.sum())
 
 
 def test_what_is_wrong_with_start_and_goal_is_said(world):
@@ -284,3 +321,30 @@ def test_wrong_number_of_weights_is_refused(world):
         RrtConnect(RrtConnectSettings(distance_metric_weights=(1.0,) * 3)).plan(
             world.request(START, GOAL)
         )
+
+
+@pytest.mark.long
+def test_a_batch_is_short_enough_to_cancel_soon(world):
+    """A search of a second polls ``cancelled`` many times, even on a busy machine."""
+    asked = []
+    blocked = PlanarWorld([Wall((5.0, 5.0), (0.3, 10.0))])
+    planner = RrtConnect(RrtConnectSettings(max_iterations=10**9))
+
+    def cancelled():
+        asked.append(time.perf_counter())
+        return False
+
+    planner.plan(blocked.request(START, GOAL, timeout=1.0, cancelled=cancelled))
+    assert len(asked) > 20
+
+
+def test_edges_are_shorter_with_more_joints():
+    limits, steps = mn.load_robot("franka")["arm"].checker(World()).limits, []
+    for count in (1, 2):
+        space = JointSpace(
+            tuple(f"{name}_{k}" for k in range(count) for name in limits.names),
+            *(np.tile(x, count) for x in (limits.lower, limits.upper)),
+            wraps=np.zeros(7 * count, bool), prismatic=np.zeros(7 * count, bool),
+        )  # fmt: skip
+        steps.append(longest_edge(RrtConnectSettings(), space, space.lower, space.upper))
+    assert steps[1] == pytest.approx(steps[0] / math.sqrt(2.0))

@@ -2,7 +2,9 @@
 """The nearest node of a tree against brute force, also across the wrap of continuous joints."""
 
 import math
+import re
 
+import numba
 import numpy as np
 import pytest
 
@@ -63,6 +65,16 @@ def test_nearest_is_that_of_brute_force(count, rounds):
         assert distance == pytest.approx(distances.min(), abs=1e-5)
 
 
+def test_many_equal_nodes_do_no_harm():
+    space = ConnectSpace(np.ones(3), np.zeros(3))
+    Q = np.concatenate((np.zeros((3 * LEAF, 3)), np.ones((5, 3))))
+    trees = filled(space, Q)
+    who, away = np.empty(2, np.int64), np.empty(2)
+    ask_all(space, trees, np.array([[0.1, 0.0, 0.0], [0.2, 0.0, 0.0]]), who, away)
+    np.testing.assert_allclose(away, [0.1, 0.2], atol=1e-6)
+    np.testing.assert_array_equal(Q[who], 0.0)
+
+
 def test_a_search_looks_at_a_small_part_of_many_nodes():
     """Few leaves of 30 000 nodes in three dimensions are visited.
 
@@ -100,3 +112,15 @@ def test_a_path_over_the_seam_does_not_jump():
     np.testing.assert_allclose(rows[:count, 0], [3.0, TURN - 3.0])
     assert rows[0, 0] == 3.0
     assert trees.sizes[START] == 1
+
+
+@pytest.mark.long
+def test_leaves_are_gone_through_in_vector_registers():
+    space = ConnectSpace(np.ones(7), np.zeros(7))
+    trees = filled(space, np.zeros((1, 7)))
+    # Numba has no assembly of code from its cache.
+    compiled = numba.njit(ask_all.py_func)
+    compiled(space, trees, np.zeros((1, 7)), np.empty(1, np.int64), np.empty(1))
+    text = "\n".join(compiled.inspect_llvm().values())
+    assert re.search(r"fsub <16 x float>", text)
+    assert "llvm.vector.reduce.fmin.v16f32" in text

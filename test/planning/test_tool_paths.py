@@ -167,7 +167,10 @@ NAN = float("nan")
         (lambda s: s.add_translation([0.0, NAN, 0.0]), "position"),
         (lambda s: s.add_translation([0.0, 1.0]), "position"),
         (lambda s: s.add_translation(P0 + 1.0, -0.1), "blend_radius"),
-        (lambda s: s.add_three_point_arc(beside(P0, 0.2, 0, 0), beside(P0, 0.1, 0, 0)), "arc"),
+        (
+            lambda s: s.add_three_point_arc(beside(P0, 0.2, 0, 0), beside(P0, 0.1, 0, 0)),
+            "arc",
+        ),
         (lambda s: s.add_three_point_arc(P0, beside(P0, 0.1, 0, 0)), "arc"),
         (lambda s: s.add_three_point_arc(beside(P0, 0.1, 0, 0), P0), "arc"),
         (lambda s: s.add_tangent_arc(P0 + 0.1), "arc"),
@@ -401,6 +404,23 @@ def test_a_joint_that_reaches_its_limit_on_the_way_stays_there():
         assert (Q <= chain.upper).all()
         at_limits += bool(np.minimum(Q - chain.lower, chain.upper - Q).min() < 2e-3)
     assert at_limits > 10
+
+
+@pytest.mark.long
+def test_a_narrower_window_gives_more_waypoints():
+    spec = spec_of("franka", circle)
+    chain, counts = chain_of("franka"), []
+    for window in ((1e-3, 3e-3), (1e-5, 3e-5)):
+        config = PathConversionConfig(
+            min_position_deviation=window[0], max_position_deviation=window[1]
+        )
+        converted = PathConverter(chain, config).convert(spec.path(), READY["franka"])
+        places = np.linspace(0.0, converted.path.length, 3000)
+        tools = chain.kinematics.pose_batch(converted.path.evaluate(places), chain.tip)
+        ideal = np.array([spec.path().pose(s)[:3, 3] for s in places])
+        assert np.linalg.norm(tools[:, :3, 3] - ideal, axis=1).max() <= window[1]
+        counts.append(len(converted.waypoints))
+    assert counts[1] > 3 * counts[0]
 
 
 def test_points_are_joined_by_straight_lines():

@@ -193,6 +193,16 @@ def test_a_validity_condition_is_part_of_the_search(arms):
     assert "never" in found.reason
 
 
+def test_a_condition_may_return_a_boolean_of_numpy():
+    arm = mn.load_robot("franka")["arm"]
+    q = arm.state("ready")
+    wanted = {"panda_hand": arm.fk(q, "panda_hand")}
+    assert arm.ik(wanted, q, validity=lambda x: x[3] < 0.0, settings=PATIENT).success
+    found = arm.ik(wanted, q, validity=lambda x: x[3] > 0.0, settings=PATIENT)
+    assert not found.success
+    assert "rejected as invalid" in found.reason
+
+
 def test_any_groups_and_joints_are_a_group(robot, arms):
     """The declared group for its joints in order; another one otherwise."""
     both = robot["left_arm+right_arm"]

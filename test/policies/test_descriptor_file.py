@@ -58,6 +58,12 @@ def test_overloads_and_own_fields(tmp_path):
     assert spec.balances
 
 
+def test_a_gain_reduces_the_range_of_commands(tmp_path):
+    own = {"max_command": [1.0, 1.0, 1.0], "command_gain": [1.25, 2.0, 1.0]}
+    spec = read_descriptor(write_descriptor(tmp_path, descriptor(JOINTS, motion_nodes=own)))
+    np.testing.assert_allclose(spec.command_limit, [0.8, 0.5, 1.0])
+
+
 @pytest.mark.parametrize("gain", [[1.0, 2.0], [1.0, 0.0, 1.0], [1.0, -2.0, 1.0]])
 def test_gains_of_another_width_or_sign_are_rejected(tmp_path, gain):
     data = descriptor(JOINTS, motion_nodes={"command_gain": gain})
@@ -198,7 +204,10 @@ CHANGES = {
     "unknown width": ("observations:base_lin_vel", "observations:image"),
     "text for a number": ("dt: 0.005", "dt: fast"),
     "infinite step": ("dt: 0.005", "dt: .inf"),
-    "term of joints with a list of parameters": ("scale: 2.0", "scale: 2.0\n      params: [1]"),
+    "term of joints with a list of parameters": (
+        "scale: 2.0",
+        "scale: 2.0\n      params: [1]",
+    ),
     "not YAML": ("decimation: 4", "decimation: [4"),
 }
 

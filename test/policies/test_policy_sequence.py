@@ -166,6 +166,15 @@ def test_a_short_fault_of_the_inputs_is_bridged(sequence, network):
     assert (sequence.mode, sequence.reason) == (PolicyMode.DAMPED, "no IMU")
 
 
+def test_a_fault_that_ended_is_no_longer_reported(sequence):
+    sequence.stand_up(inputs())
+    advance(sequence, 0.5)
+    advance(sequence, 0.1, fault="no IMU")
+    assert sequence.reason == "no IMU"
+    advance(sequence, 2.5)
+    assert (sequence.mode, sequence.reason) == (PolicyMode.HOLDING, "")
+
+
 def test_a_fall_damps_at_once_and_must_be_righted_before_standing_up(sequence):
     standing(sequence)
     advance(sequence, 0.1, moving=True)
@@ -219,6 +228,14 @@ def test_a_robot_that_balances_by_its_policy_keeps_it(sequence):
     advance(sequence, 3.0)
     assert sequence.mode is PolicyMode.RUNNING
     assert sequence.at_rest
+
+
+def test_a_robot_that_stands_already_is_balanced_at_once(sequence):
+    runner = sequence._runner
+    runner.spec = dataclasses.replace(runner.spec, balances=True)
+    sequence.stand_up(inputs(Q0 + 0.05))
+    advance(sequence, 0.45, inputs(Q0 + 0.05))
+    assert sequence.mode is PolicyMode.RUNNING
 
 
 def test_a_network_that_is_not_ready_keeps_its_targets(sequence, network):
@@ -437,6 +454,13 @@ def test_planted_mistakes_are_found(tmp_path):
     notes = " ".join(topics(folder, "note"))
     assert "matched by name" in notes
     assert "height_scan" in notes
+
+
+def test_a_gain_of_the_command_is_noted(tmp_path):
+    own = {"max_command": [1.0, 0.6, 1.0], "command_gain": [1.25, 2.0, 1.0]}
+    (note,) = (n for n in topics(policy_in(tmp_path, motion_nodes=own), "note") if "command:" in n)
+    assert "[1.25, 2.0, 1.0]" in note
+    assert "[0.8, 0.3, 1.0]" in note
 
 
 def test_the_order_of_joints_of_an_env_yaml_is_named_and_can_be_given(tmp_path):

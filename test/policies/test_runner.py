@@ -17,6 +17,7 @@ from motion_nodes.extras.policies.network import (
     ActuatorNetwork,
     ActuatorNetworkSettings,
     NetworkFault,
+    check_widths,
     load_network,
 )
 from motion_nodes.extras.policies.observations import PolicyInputs, register_term
@@ -179,6 +180,14 @@ def test_custom_terms_are_given_by_name_or_registered(tmp_path):
         register_term(name, "odometry", lambda _: lambda i, _: [0.0])
 
 
+def test_clips_of_observations_and_actions(tmp_path):
+    own = {"observation_clip": 2.0, "action_clip": 5.0}
+    runner = runner_of(tmp_path, np.zeros((12, 48)), np.full(12, 50.0), motion_nodes=own)
+    inputs = random_inputs(np.random.default_rng(0), command=[100.0, -100.0, 0.5])
+    np.testing.assert_array_equal(runner.observe(inputs)[9:12], [2.0, -2.0, 0.5])
+    np.testing.assert_allclose(runner.step(inputs).position, Q0 + 0.2 * 5.0, atol=1e-6)
+
+
 BAD = {
     "NaN position": dict(position=np.full(12, np.nan)),
     "short position": dict(position=np.zeros(11)),
@@ -326,6 +335,16 @@ def test_recurrent_state_is_kept_and_reset(tmp_path):
     np.testing.assert_allclose(network(np.ones(2)), [1, 1])
 
 
+def test_widths_must_be_those_of_the_description(tmp_path):
+    file = write_mlp(tmp_path / "a.onnx", Perceptron(layers(np.random.default_rng(0), 7, 3)))
+    network = load_network(file)
+    check_widths(network, 7, 3, "a.onnx")
+    with pytest.raises(InvalidDescription, check=about("observations")):
+        check_widths(network, 8, 3, "a.onnx")
+    with pytest.raises(InvalidDescription, check=about("actions")):
+        check_widths(network, 7, 4, "a.onnx")
+
+
 class Bomb:
     """Raises when it is unpickled."""
 
@@ -357,6 +376,15 @@ def test_files_that_are_no_networks_are_rejected(tmp_path, write, ending):
     write(file)
     with pytest.raises(InvalidDescription, match="policy"):
         load_network(file)
+
+
+def test_a_model_without_inputs_is_rejected(tmp_path):
+    graph = OnnxGraph()
+    graph.add_node("Identity", [graph.add_constant("c", np.zeros((1, 3)))], ["actions"])
+    graph.add_output("actions", (1, 3))
+    (tmp_path / "constant.onnx").write_bytes(graph.to_bytes())
+    with pytest.raises(InvalidDescription, match="no input"):
+        load_network(tmp_path / "constant.onnx")
 
 
 def test_writer_rejects_what_is_no_network(tmp_path):
@@ -430,6 +458,29 @@ def test_lstm_of_twelve_joints_with_the_clips_of_anymal(tmp_path):
     np.testing.assert_allclose(
         network.efforts(np.zeros(12), np.zeros(12)), (h @ out)[:, 0].clip(-80, 80), atol=1e-3
     )
+
+
+def test_mlp_sees_the_newest_values_first(tmp_path):
+    rng = np.random.default_rng(1)
+    layers = [
+        (rng.normal(size=(n, m)), rng.normal(size=n)) for m, n in ((6, 32), (32, 32), (32, 1))
+    ]
+    write_mlp(tmp_path / "mlp.onnx", Perceptron(layers, activation="softsign"))
+    settings = ActuatorNetworkSettings(
+        history=3, position_scale=3.0, velocity_scale=0.4, effort_scale=20.0
+    )
+    network = ActuatorNetwork(tmp_path / "mlp.onnx", 2, settings)
+    past = []
+    for _ in range(5):
+        error, velocity = rng.normal(size=2), rng.normal(size=2)
+        past = [(3.0 * error, 0.4 * velocity), *(past or [(3.0 * error, 0.4 * velocity)] * 2)][:3]
+        x = np.array([[p[0] for p in past] + [p[1] for p in past]])[0]
+        for i, (w, b) in enumerate(layers):
+            x = w @ x + b[:, None]
+            x = x if i == 2 else x / (1.0 + np.abs(x))
+        np.testing.assert_allclose(
+            network.efforts(error, velocity), (20.0 * x[0]).clip(-80, 80), atol=1e-3
+        )
 
 
 def test_bad_inputs_and_networks_are_rejected(tmp_path):

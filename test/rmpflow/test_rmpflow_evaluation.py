@@ -17,6 +17,12 @@ from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.robot.tree import Box, Sphere
 from motion_nodes.core.scene.robot_spheres import cover
 from motion_nodes.core.scene.scene import world_object
+from motion_nodes.core.scene.shapes import Capsule
+from motion_nodes.kernels.rmp.rmp_memory import (
+    ObstacleArrays,
+    empty_obstacles,
+    obstacle_bounds,
+)
 
 ROBOTS = ("franka", "ur10e")
 SINGLE = 1e-6
@@ -72,6 +78,20 @@ def test_any_number_of_obstacles_at_rest_and_moving():
         M = made._memory[at["M"] : at["M"] + n * n].reshape(n, n)
         assert pytest.approx(expected.M, abs=SINGLE * np.abs(expected.M).max()) == M
         assert got == pytest.approx(expected.qdd, rel=1e3 * SINGLE, abs=1e3 * SINGLE)
+
+
+def test_level_with_the_middle_of_an_obstacle():
+    """The Panda at home is in one plane with its base; a ball may lie exactly in it."""
+    made, case = evaluator("franka"), rmp_cases.case("franka")
+    balls = [Sphere(0.05), Capsule(0.05, 0.1)]
+    objects = [
+        world_object(f"{k}", ball, from_xyz_rpy((0.6, 0.0, 0.4 + 0.3 * k)))
+        for k, ball in enumerate(balls)
+    ]
+    made.set_obstacles(rmp_cases.packed(objects, np.eye(4), {}))
+    q, qd = np.zeros(9), 0.3 * np.random.default_rng(1).normal(size=9)
+    q[:7] = case.home
+    assert made.acceleration(q, qd) == pytest.approx(made.report(q, qd).qdd, rel=1e-6, abs=1e-6)
 
 
 @pytest.mark.parametrize("name", ROBOTS)
@@ -137,6 +157,22 @@ def test_sum_of_leaves_is_a_dense_least_squares_problem():
     dense, *_ = np.linalg.lstsq(np.concatenate(roots), np.concatenate(sides), rcond=None)
     norm = np.linalg.norm(dense)
     assert report.qdd == pytest.approx(dense * min(1.0, 50.0 / norm), rel=1e-5, abs=1e-5)
+
+
+def test_cap_holds_and_keeps_the_direction():
+    made = evaluator("franka")
+    q, qd = np.zeros(9), np.zeros(9)
+    q[:7] = rmp_cases.case("franka").home
+    posture = q[:7] + np.array([3.0, -3.0, 3.0, -3.0, 3.0, -3.0, 3.0])
+    made.set_goal(Goal(posture))
+    wide = made.settings.with_parameters({"canonical_resolve.max_acceleration_norm": 1e9})
+    tight = made.settings.with_parameters({"canonical_resolve.max_acceleration_norm": 5.0})
+    made.set_settings(wide)
+    wish = made.acceleration(q, qd)
+    made.set_settings(tight)
+    capped = made.acceleration(q, qd)
+    assert np.linalg.norm(capped) == pytest.approx(5.0)
+    assert capped / 5.0 == pytest.approx(wish / np.linalg.norm(wish))
 
 
 def test_every_parameter_has_an_effect():
@@ -235,6 +271,12 @@ def test_limits_that_are_missing_are_not_felt():
     assert high - low > 1e3
 
 
+def test_no_obstacles_are_infinitely_far():
+    made = evaluator("franka")
+    made.set_obstacles(empty_obstacles())
+    assert np.isinf(made.clearances(np.zeros(9))).all()
+
+
 @pytest.mark.parametrize("spread", [1.0, 5.0])
 def test_clearances_are_those_of_all_obstacles(spread):
     rng, made = np.random.default_rng(9), evaluator("franka")
@@ -251,3 +293,28 @@ def test_clearances_are_those_of_all_obstacles(spread):
         for sphere in made.sphere_positions(q)
     ]
     assert made.clearances(q) == pytest.approx(np.array(found), abs=1e-7)
+
+
+def test_a_ball_of_any_size_and_distance_keeps_its_surface():
+    """Large balls, far from their centers, would be coarse in float32."""
+    made = evaluator("franka")
+    q, qd = np.zeros(9), np.zeros(9)
+    q[:7] = rmp_cases.case("franka").home
+    for radius in (0.01, 1.0, 9.0, 11.0, 1e3, 1e5):
+        ball = world_object("ball", Sphere(radius), from_xyz_rpy((0.7 + radius, 0.0, 0.4)))
+        made.set_obstacles(rmp_cases.packed([ball], np.eye(4), {}))
+        spheres = made.sphere_positions(q)
+        away = np.linalg.norm(spheres[:, :3] - ball.X_WO[:3, 3], axis=1) - radius - spheres[:, 3]
+        assert made.clearances(q) == pytest.approx(away, abs=2e-6)
+        assert made.acceleration(q, qd) == pytest.approx(made.report(q, qd).qdd, rel=1e-3, abs=1e-3)
+
+
+def test_obstacles_are_within_their_bounds():
+    rng = np.random.default_rng(10)
+    packed = rmp_cases.packed(rmp_cases.scene(rng, 17)[1:], WORLD, {})
+    for p in rng.uniform(-2.0, 2.0, (50, 3)):
+        for name, rows in packed.rows.items():
+            bounds = obstacle_bounds(name, rows)[:4, : len(rows)]
+            least = np.linalg.norm(bounds[:3].T - p, axis=1) - bounds[3]
+            found = distances(ObstacleArrays({name: rows}), p, np.zeros(3)).value
+            assert (found >= least - 1e-9).all()

@@ -75,6 +75,17 @@ def test_without_a_target_nothing_is_said_and_with_one_it_arrives_and_falls_sile
     assert len(robot.told) < 3, "too many messages at rest"
 
 
+def test_it_begins_where_the_robot_is_led_so_that_nothing_jumps():
+    """A robot that is moved by another command keeps its velocity."""
+    robot = Robot()
+    moving = np.full(len(HOME), 0.2)
+    robot.led = (HOME + 0.01, moving)
+    robot.follower.follow_pose(DOWN, 0.0)
+    robot.run(DT)
+    assert robot.q == pytest.approx(HOME + 0.01, abs=0.3 * DT)
+    assert robot.qd == pytest.approx(moving, abs=0.15)
+
+
 def test_joint_speeds_change_within_the_limits_of_jerk_and_acceleration():
     robot = Robot()
     limits = FRANKA.limits.select(POLICY.active_joints)
@@ -221,6 +232,19 @@ def test_the_newest_input_leads():
     follower.follow_posture(HOME, robot.now)
     assert robot.run(5.0) is Phase.ARRIVED
     assert robot.q == pytest.approx(HOME, abs=0.01)
+
+
+def test_a_posture_beside_a_pose_settles_the_elbow_and_keeps_the_tool():
+    robot = Robot()
+    robot.follower.follow_pose(DOWN, 0.0)
+    robot.run(4.0)
+    elbow = robot.q[2]
+    posture = HOME.copy()
+    posture[2] += 0.8
+    robot.follower.follow_posture(posture, robot.now)
+    assert robot.run(4.0) is Phase.ARRIVED
+    assert robot.q[2] > elbow + 0.2
+    assert robot.tool[:3, 3] == pytest.approx(DOWN[:3, 3], abs=0.01)
 
 
 def test_a_target_that_is_not_renewed_is_lost():
@@ -446,6 +470,27 @@ def test_a_target_out_of_reach_is_tried_again_with_another_orientation():
             robot.follower.follow_pose(X, robot.now)
         escaping(robot)
         robot.follower.hand_back(robot.now, "the target is not reachable", impossible=True)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("end", ["clear", "twist", "far target"])
+def test_another_input_ends_the_hand_over(end):
+    robot = Robot(escape=True)
+    follower = robot.follower
+    trapped(robot)
+    while follower.escape_target is None:
+        robot.run(0.05)
+    if end == "clear":
+        follower.clear()
+        expected = Phase.IDLE
+    elif end == "twist":
+        follower.follow_twist((-0.1, 0, 0, 0, 0, 0), robot.now)
+        expected = Phase.FOLLOWING
+    else:
+        follower.follow_pose(DOWN, robot.now)
+        expected = Phase.FOLLOWING
+    assert follower.escape_target is None
+    assert robot.run(0.1) is expected
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from raised_errors import about
 
 from motion_nodes.core.reactive import numpy_policy
 from motion_nodes.core.reactive.integration import (
@@ -12,9 +13,11 @@ from motion_nodes.core.reactive.integration import (
     JointMotion,
     Smoothing,
     SmoothingSettings,
+    substeps,
 )
 from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.core.robot.rmpflow_settings import Collision, RmpflowSettings
+from motion_nodes.errors import InvalidConfig
 from motion_nodes.kernels.formulas import rmps
 from motion_nodes.kernels.formulas.ops import NUMPY
 from motion_nodes.kernels.formulas.rmps import JointState, ToolState
@@ -55,6 +58,12 @@ def test_posture_pulls_no_harder_beyond_the_threshold(offset, pull):
     assert metric == 50.0
 
 
+def test_posture_damps():
+    qd = np.array([0.1, -0.2])
+    acceleration, _ = joint("cspace_target_rmp", qd=qd)
+    assert acceleration == pytest.approx(-50.0 * qd)
+
+
 @pytest.mark.parametrize(
     ("x", "xd", "acceleration", "metric"),
     [
@@ -83,6 +92,13 @@ def test_velocity_cap(qd, acceleration, metric):
     assert got[1] == pytest.approx(metric, rel=1e-5)
 
 
+def test_velocity_cap_stays_finite_beyond_the_cap():
+    acceleration, metric = joint("joint_velocity_cap_rmp", qd=np.array([4.0, 50.0]))
+    assert np.isfinite(metric).all()
+    assert (metric > 1e6).all()
+    assert (acceleration < 0.0).all()
+
+
 @pytest.mark.parametrize(
     ("d", "pull", "alpha", "boost"),
     [
@@ -100,6 +116,12 @@ def test_target(d, pull, alpha, boost):
     across = np.array([1.0, 2.0, 0.0]) / np.sqrt(5.0)
     assert across @ M @ across == pytest.approx(boost * alpha * 1e4, rel=1e-4)
     assert n @ M @ n == pytest.approx(boost * (alpha * 1e4 + (1.0 - alpha) * 2500.0), rel=1e-4)
+
+
+def test_target_reached_asks_for_nothing_and_stays_finite():
+    acceleration, M = tool("target_rmp", np.ones(3), np.zeros(3), np.ones(3))
+    assert acceleration == pytest.approx(np.zeros(3))
+    assert np.diag(M) == pytest.approx([20.0 * 1e4] * 3)
 
 
 def test_axis_counts_more_near_the_position():
@@ -130,6 +152,13 @@ def test_collision(x, xd, acceleration, metric):
     assert got[1] == pytest.approx(metric, rel=1e-5, abs=1e-5)
 
 
+def test_damping_grows_with_the_square_of_the_speed():
+    xd = np.array([0.3, 0.0, 0.4])
+    acceleration, metric = tool("damping_rmp", np.zeros(3), xd)
+    assert acceleration == pytest.approx(-30.0 * 0.5 * xd)
+    assert metric == pytest.approx(25.0 * np.eye(3))
+
+
 @given(x=DISTANCES, xd=SPEEDS)
 @settings(derandomize=True, max_examples=200)
 def test_obstacles_and_limits_never_pull_nor_weigh_negative(x, xd):
@@ -140,6 +169,12 @@ def test_obstacles_and_limits_never_pull_nor_weigh_negative(x, xd):
         assert metric >= 0.0
         assert np.isfinite(metric)
         assert xd > 0.0 or acceleration >= 0.0
+
+
+def test_cap_keeps_the_direction():
+    a = np.array([30.0, -40.0, 120.0])
+    assert numpy_policy.capped(a, 50.0) == pytest.approx(a * (50.0 / 130.0))
+    assert numpy_policy.capped(a, 200.0) is a
 
 
 NAMES = ("a", "b", "c")
@@ -232,6 +267,20 @@ def test_too_great_a_wish_keeps_its_direction():
     integrator.step(state, wish, 0.001)
     assert state.qdd / np.linalg.norm(state.qdd) == pytest.approx(wish / np.linalg.norm(wish))
     assert np.abs(state.qdd / limits().acceleration).max() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("duration", "longest", "count"),
+    [(1 / 60, 0.00334, 5), (0.001, 0.00334, 1), (0.01, 0.005, 2), (0.02, 1 / 300, 6)],
+)
+def test_number_of_steps(duration, longest, count):
+    assert substeps(duration, longest) == (count, pytest.approx(duration / count))
+
+
+@pytest.mark.parametrize("duration", [0.0, -0.1, np.nan, np.inf])
+def test_durations_that_are_none_are_refused(duration):
+    with pytest.raises(InvalidConfig, check=about("duration")):
+        substeps(duration, 0.001)
 
 
 def test_time_scaling_is_the_same_path_driven_slower():

@@ -158,6 +158,23 @@ def test_stamps_of_another_clock_are_ignored(stamp):
     np.testing.assert_allclose(motion.poses(0.15)["ball"], moved(ball, twist, 0.15).X_WO)
 
 
+def test_prediction_ends_before_slow_updates_do():
+    twist = np.array((0.1, 0.0, 0.0, 0.0, 0.0, 0.0))
+    ball = world_object("ball", Sphere(0.1), np.eye(4))
+    motion = ObstacleMotion()
+    motion.update(scene_of([ball]), 0.0)
+    motion.update(scene_of([moved(ball, twist, 1.0)]), 1.0)
+    assert motion.poses(2.0)["ball"][0, 3] == pytest.approx(0.13)
+
+
+def test_a_half_turn_between_two_looks_was_no_motion():
+    ball = world_object("ball", Sphere(0.1), from_xyz_rpy((0.4, 0.0, 0.2)))
+    motion = ObstacleMotion()
+    motion.update(scene_of([ball]), 0.0)
+    motion.update(scene_of([moved(ball, np.array((0.0, 0.0, 0.0, np.pi, 0.0, 0.0)), 1.0)]), 2.0)
+    assert not motion.twists(2.0)
+
+
 @pytest.mark.parametrize("axis", range(3))
 def test_who_is_put_elsewhere_stands_still(axis):
     ball = world_object("ball", Sphere(0.1), np.eye(4))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from raised_errors import about
 
+from motion_nodes.core.reactive.integration import SmoothingSettings, substeps
 from motion_nodes.core.reactive.mpc_policy import MpcPolicy
 from motion_nodes.core.reactive.obstacle_scene import supported_scene
 from motion_nodes.core.reactive.policy import RmpflowPolicy
@@ -16,6 +17,7 @@ from motion_nodes.core.robot.configurations import Followers
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import from_xyz_rpy, to_quat_xyzw
+from motion_nodes.core.robot.rmpflow_settings import BodyController, read_rmpflow
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.tree import Box, Sphere
 from motion_nodes.core.scene.checker import CollisionChecker
@@ -28,7 +30,7 @@ from motion_nodes.core.scene.scene import (
     world_object,
 )
 from motion_nodes.core.scene.world import World
-from motion_nodes.errors import InvalidCommand, InvalidConfig
+from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownFrame
 from motion_nodes.extras.robot_setup.new_robot import new_robot
 from motion_nodes.extras.sim.backend import RobotPlacement
 from motion_nodes.extras.sim.mjcf import WorldConfig, build_model
@@ -106,6 +108,21 @@ def test_position_alone_orientation_alone_posture_alone():
 
 def from_quarter_turn():
     return to_quat_xyzw(from_xyz_rpy((0.0, 0.0, 0.0), (np.pi, 0.3, 0.5)))
+
+
+def test_posture_settles_the_elbow():
+    """The same pose with two postures ends in two configurations."""
+    ends = []
+    for side in (-0.6, 0.6):
+        policy = policy_of()
+        posture = policy.default_cspace_target.copy()
+        posture[2] += side
+        policy.set_cspace_target(posture)
+        policy.set_end_effector_target(POSE, DOWN)
+        q, _ = run(policy, 6.0)
+        assert policy.status.position_error < 0.005
+        ends.append(q)
+    assert ends[1][2] - ends[0][2] > 0.2
 
 
 def test_base_pose_moves_targets_and_obstacles():
@@ -213,6 +230,26 @@ def test_wrist_stays_out_of_the_base():
     assert policy.status.stuck
 
 
+def test_unknown_controller_frame_is_told():
+    robot = load_robot("franka")
+    settings = read_rmpflow(robot.directory)
+    bad = dataclasses.replace(settings, body_collision_controllers=(BodyController("hans", 0.1),))
+    with pytest.raises(UnknownFrame, check=about("hans")):
+        RmpflowPolicy(robot, bad)
+
+
+def test_halving_the_substep_hardly_changes_the_path():
+    ends = []
+    for size in (0.002, 0.001, 0.0005):
+        policy = policy_of()
+        policy.maximum_substep_size = size
+        policy.set_end_effector_target(POSE, DOWN)
+        ends.append(run(policy, 0.8)[0])
+    assert np.abs(ends[0] - ends[1]).max() < 5e-3
+    assert np.abs(ends[1] - ends[2]).max() < 0.7 * np.abs(ends[0] - ends[1]).max() + 1e-6
+    assert substeps(0.02, 0.002)[0] == 10
+
+
 def test_robot_that_lags_has_no_influence_in_internal_mode_only():
     paths = {}
     for ignore in (True, False):
@@ -277,6 +314,20 @@ def test_jerk_is_bounded_also_when_targets_jump():
     jerk = np.diff(acceleration, axis=0) / 0.002
     assert (np.abs(acceleration) <= limits.acceleration * (1 + 1e-6)).all()
     assert (np.abs(jerk) <= limits.jerk * (1 + 1e-6)).all()
+
+
+def test_smoothing_halves_jumps_of_acceleration_and_still_arrives():
+    most = []
+    for smoothing in (None, SmoothingSettings(big_jump=3.0, medium_jump=1.0)):
+        policy = policy_of(bounded_jerk=False)
+        policy.set_smoothing(smoothing)
+        policy.set_end_effector_target(POSE, DOWN)
+        speeds = []
+        run(policy, 0.6, dt=0.002, watch=lambda q, qd, s=speeds: s.append(qd))
+        most.append(np.abs(np.diff(np.diff(speeds, axis=0), axis=0)).max())
+        run(policy, 6.0)
+        assert policy.status.position_error < 0.005
+    assert most[1] < 0.5 * most[0]
 
 
 def test_u_shaped_trap_is_told_within_two_seconds_of_standing():
@@ -474,3 +525,17 @@ def test_a_target_is_reached_by_all_members(robot, kind):
         joint = robot.tree.joints[name]
         assert (moved >= joint.lower - 1e-9).all()
         assert (moved <= joint.upper + 1e-9).all()
+
+
+@pytest.mark.long
+def test_the_rate_of_the_target_is_that_of_all_members(robot):
+    """The tool of the policy moves as MuJoCo's, so its Jacobian contains all members."""
+    policy = RmpflowPolicy(robot, ignore_robot_state_updates=True)
+    judge, rng = Judge(robot, policy.tool), np.random.default_rng(0)
+    columns = [robot.joint_names.index(name) for name in policy.active_joints]
+    limits = robot.limits.select(policy.active_joints)
+    low, high = np.maximum(limits.lower, -2.0), np.minimum(limits.upper, 2.0)
+    for q in rng.uniform(low, high, (20, len(low))):
+        whole = robot.home.copy()
+        whole[columns] = q
+        np.testing.assert_allclose(policy.tool_pose(q)[:3, 3], judge.tool(whole), atol=1e-6)

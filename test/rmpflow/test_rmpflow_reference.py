@@ -70,6 +70,13 @@ def test_measurements_that_come_late_make_nothing_swing(policy):
     assert np.ptp(late[-25:], axis=0).max() < 1e-3, "it oscillates"
 
 
+def test_a_robot_that_follows_is_led_as_by_the_policys_own_state(policy):
+    own = RmpflowPolicy(FRANKA, ignore_robot_state_updates=True)
+    own.set_end_effector_target(PLACE)
+    seen = lead(policy, 1.0, lambda reference: reference)
+    assert seen == pytest.approx(lead(own, 1.0, lambda q: q, own.compute_joint_targets), abs=1e-12)
+
+
 def test_a_robot_that_is_held_is_led_no_further_ahead_and_one_that_is_moved_takes_it_along(policy):
     home, still = policy.default_cspace_target, np.zeros(7)
     speed = FRANKA.limits.select(policy.active_joints).velocity
@@ -104,6 +111,16 @@ def test_an_arm_that_is_stuck_goes_back_to_its_posture_and_arrives():
         words = run(follower, BEHIND_ITSELF, 12.0)
         assert follower.phase is end, words
         assert any("back to the posture" in text for text in words) is retreat
+
+
+@pytest.mark.long
+def test_a_target_out_of_reach_is_tried_twice_and_then_told():
+    policy = RmpflowPolicy(FRANKA, ignore_robot_state_updates=True)
+    follower = Follower(policy, FollowerSettings(retreat=True))
+    follower.follow_pose(from_xyz_rpy((1.5, 0.0, 0.5), (np.pi, 0.0, 0.0)), 0.0)
+    words = run(follower, policy.default_cspace_target, 20.0)
+    assert follower.phase is Phase.STUCK
+    assert sum("back to the posture" in text for text in words) == 1
 
 
 @pytest.mark.parametrize("gap", [0.018, 0.022])
@@ -197,3 +214,12 @@ def test_a_ball_that_comes_is_not_touched_and_the_target_found_again():
     assert max(away) > 0.08
     assert not arm.verdict.touched()
     assert away[-1] < 0.01
+
+
+def test_the_ball_would_be_felt():
+    """Negative control of the contact check above."""
+    arm = arm_of("franka", scene=with_ball(FAR))
+    for side in np.linspace(0.4, 0.0, 40):  # faster than any arm escapes
+        arm.advance(arm.begin, with_ball(arm.begin + np.array((0.0, side, 0.0))))
+    assert arm.verdict.touched()
+    assert arm.verdict.clearance < 0.0

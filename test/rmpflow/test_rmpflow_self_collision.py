@@ -13,7 +13,7 @@ from motion_nodes.core.reactive.policy_motion import BrakingGuard
 from motion_nodes.core.reactive.policy_state import Phase, RobotMotion
 from motion_nodes.core.reactive.target_follower import Follower
 from motion_nodes.core.robot.loader import load_robot
-from motion_nodes.core.robot.rmpflow_settings import SelfCollision
+from motion_nodes.core.robot.rmpflow_settings import RmpflowSettings, SelfCollision, read_rmpflow
 from motion_nodes.core.scene.checker import CollisionChecker
 
 ON = SelfCollision(metric_scalar=1e3, metric_modulation_radius=0.1)
@@ -60,6 +60,12 @@ def test_distances_are_those_of_the_collision_checker(name):
 def least_distance(made, q):
     made._evaluate(q, 0.0 * q)
     return made._memory[made._at["nearest_links"]]
+
+
+def test_off_in_files_without_it_on_in_ours():
+    assert RmpflowSettings().self_collision_rmp.metric_scalar == 0.0
+    for name in ROBOTS:
+        assert read_rmpflow(load_robot(name).directory).self_collision_rmp.metric_scalar > 0.0
 
 
 @pytest.mark.long
@@ -192,6 +198,23 @@ def test_braking_ends_where_the_stopping_distance_says(ur10e):
     a = policy.robot.limits.select(policy.active_joints).acceleration
     assert at - q == pytest.approx(0.5 * qd * (np.abs(qd) / a).max(), abs=1e-9)
     assert guard.braking
+
+
+@pytest.mark.long
+def test_joints_without_acceleration_limits_brake_evenly(ur10e):
+    """A URDF has no acceleration limits; the velocity must not step to zero."""
+    urdf = ur10e[0].robot
+    unlimited = np.full(len(urdf.limits.names), np.inf)
+    robot = dataclasses.replace(
+        urdf, limits=dataclasses.replace(urdf.limits, acceleration=unlimited)
+    )
+    policy = RmpflowPolicy(robot, ignore_robot_state_updates=True)
+    assert np.isfinite(policy.max_acceleration).all()
+    q, X_WT = drawn(ur10e[1], STARTS[0])
+    sent, _ = followed(policy, q, X_WT)
+    assert ur10e[1].exact.are_free(sent).all()
+    acceleration = np.abs(np.diff(sent, 2, axis=0)) / DT**2
+    assert (acceleration <= 1.05 * policy.max_acceleration).all()
 
 
 def test_braking_does_not_pass_position_limits(ur10e):

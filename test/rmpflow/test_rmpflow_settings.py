@@ -14,6 +14,9 @@ from rmpflow.rmp_cases import packed
 from typer.testing import CliRunner
 
 from motion_nodes.cli.app import app
+from motion_nodes.core.ik.chain import IkChain
+from motion_nodes.core.ik.problem import IkRequest, IkSettings
+from motion_nodes.core.ik.solver import LeastSquaresIk
 from motion_nodes.core.reactive.compiled_policy import Evaluator
 from motion_nodes.core.reactive.numpy_policy import Goal
 from motion_nodes.core.reactive.policy import RmpflowPolicy
@@ -198,6 +201,18 @@ def test_what_is_missing_is_named(path, words, tmp_path):
         read_rmpflow(written(tmp_path, change))
 
 
+def test_empty_lists_of_the_body_are_fine(tmp_path):
+    def change(data):
+        data["body_cylinders"], data["body_collision_controllers"] = [], []
+
+    assert read_rmpflow(written(tmp_path, change)).body_cylinders == ()
+
+
+def test_missing_file_is_told(tmp_path):
+    with pytest.raises(InvalidDescription):
+        read_rmpflow(tmp_path)
+
+
 def test_parameters_change_by_name_all_or_none():
     settings = RmpflowSettings()
     other = settings.with_parameters({"target_rmp.accel_p_gain": 12, "damping_rmp.inertia": 0.0})
@@ -233,6 +248,22 @@ def checker(franka):
     return CollisionChecker(franka, "arm")
 
 
+@pytest.mark.long
+def test_a_trial_tells_what_happened(policy, checker):
+    task = TaskDrawer(policy, checker, 3).around_obstacle(oriented=True)
+    trial = run_trial(policy, checker, task, weigh=True)
+    assert trial.seconds is not None
+    assert 0.0 < trial.seconds < task.duration
+    assert trial.position_error < 0.005
+    assert trial.orientation_error < np.radians(1.0)
+    assert trial.clearance > 0.0
+    assert trial.apart > 0.0
+    assert trial.jerk > 0.0
+    assert trial.weights["target_rmp"] > trial.weights["cspace_target_rmp"] > 0.0
+    again = run_trial(policy, checker, task)
+    assert (again.seconds, again.jerk) == (trial.seconds, trial.jerk)
+
+
 def test_a_target_behind_glass_is_not_said_to_be_reached(policy, checker):
     task = TaskDrawer(policy, checker, 3).position()
     beyond = task.X_WT.copy()
@@ -240,6 +271,37 @@ def test_a_target_behind_glass_is_not_said_to_be_reached(policy, checker):
     trial = run_trial(policy, checker, dataclasses.replace(task, X_WT=beyond, duration=1.0))
     assert trial.seconds is None
     assert trial.position_error > 1.0
+
+
+@pytest.mark.long
+def test_drawn_tasks_can_be_done_and_are_the_same_again(policy, checker):
+    """Starts are free, and some free configuration is at the goal."""
+    robot, joints = policy.robot, policy.active_joints
+    limits = robot.limits.select(joints)
+    solver = LeastSquaresIk(
+        IkChain(robot.tree, robot.base_frame, policy.tool, joints, limits=limits)
+    )
+    for stage in STAGES:
+        first, second = (stage.draw(TaskDrawer(policy, checker, 5)) for _ in range(2))
+        np.testing.assert_array_equal(first.start, second.start)
+        around = checker.snapshot()
+        around.set_scene(first.scene)
+        ends = [first.start]
+        if first.X_WT is None:
+            np.testing.assert_array_equal(first.posture, second.posture)
+            ends.append(first.posture)
+        else:
+            np.testing.assert_array_equal(first.X_WT, second.X_WT)
+            settings = IkSettings(timeout=10.0)
+            request = IkRequest(first.X_WT, validity=around.is_free, settings=settings)
+            result = solver.solve(request)
+            assert result.success, (stage.title, result.reason)
+            ends.append(result.q)
+        for q in ends:
+            assert limits.within(q)
+            assert around.is_free(q)
+        for name, item in first.scene.objects.items():
+            np.testing.assert_array_equal(item.X_WO, second.scene.objects[name].X_WO)
 
 
 def test_the_order_turns_on_one_leaf_after_the_other(policy):

@@ -12,6 +12,7 @@ from lxml import etree
 from robot_setup.urdf_samples import INERTIAL, joint, link, robot
 from scipy.spatial.transform import Rotation
 
+from motion_nodes.core.bases.from_robot import base_of as ackermann_from_robot
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.robot_yaml import AckermannSpec, DifferentialSpec, HolonomicSpec
@@ -183,6 +184,10 @@ def test_tricycles_and_bicycles_are_measured(rear, turns):
     assert found.block.get("rear_track_width") == (pytest.approx(0.3) if rear == 2 else None)
 
 
+def test_a_round_link_that_turns_far_is_no_steered_wheel():
+    assert guessed(single_track(2, turns=False, most=2.5)).kind == "differential"
+
+
 def test_wheels_with_boxes_for_collisions_roll_on_their_visual_geometry(tmp_path):
     """As in the files of Stretch: drums without an effort limit and with high friction."""
     shape = "<{}><geometry>{}</geometry></{}>"
@@ -230,6 +235,17 @@ def test_mecanum_wheels_known_by_name_turn_the_base_and_slide_it_as_usual():
     """docs/holonomic_bases.md: 45 degrees front left and rear right, 135 degrees the others."""
     found = guessed(mecanum_base(1.0, 0, "mecanum_"))
     assert [wheel["roller_angle_deg"] for wheel in found.block["wheels"]] == [45, 135, 135, 45]
+
+
+def test_an_arm_has_no_wheels():
+    assert base_of("ur10e").kind == "arm"
+    assert base_of("ur10e").wheels == ()
+
+
+def test_four_parallel_wheels_can_be_mecanum_wheels():
+    assert guessed(mecanum_base(1.0, 0, "wheel_")).kind == "differential"
+    found = guessed(mecanum_base(1.0, 0, "wheel_"), ask=lambda question: question.choices[-1])
+    assert found.kind == "holonomic"
 
 
 def test_wheels_without_a_speed_get_one_that_suits_their_size():
@@ -296,6 +312,11 @@ def test_skidding_wheels_are_measured(tmp_path, x, y):
     assert measured == pytest.approx(2.0 * y * (1.0 + (x / y) ** 2), rel=0.05)
 
 
+def test_wheels_that_do_not_skid_are_not_measured():
+    assert effective_separation(load_robot("jetbot")) is None
+    assert effective_separation(load_robot("franka")) is None
+
+
 def test_a_rocker_that_carries_wheels_is_passive():
     text = mecanum_base(1.0, 0, "wheel_")
     rocker = link("rocker") + joint(
@@ -310,6 +331,60 @@ def test_a_rocker_that_carries_wheels_is_passive():
     found = guessed(text.replace("</robot>", rocker + "</robot>"))
     assert found.kind == "differential"
     assert "rocker_joint" in found.passive
+
+
+def car(steering: dict[str, tuple[str, str]]) -> str:
+    """Return a car; ``steering``: rpy of each steering joint's frame, and its axis in it."""
+    limit = '<limit lower="-0.5" upper="0.3" velocity="3" effort="10"/>'
+    wheel = (
+        '<collision><origin rpy="{rpy}"/><geometry><cylinder radius="0.08" length="0.04"/>'
+        "</geometry></collision>"
+    )
+    parts = [link("base_link", '<collision><geometry><box size="0.5 0.25 0.1"/></geometry>'
+                  "</collision>")]  # fmt: skip
+    for side, y in (("left", 0.15), ("right", -0.15)):
+        rpy, axis = steering[side]
+        turned = Rotation.from_euler("xyz", [float(word) for word in rpy.split()])
+        back = turned.inv().as_euler("xyz")
+        level = " ".join(f"{number:.6f}" for number in back)
+        parts += [
+            link(f"{side}_knuckle", ""),
+            joint(f"{side}_steering", "base_link", f"{side}_knuckle", axis=axis, inside=limit,
+                  xyz=f"0.2 {y} -0.02").replace("<origin", f'<origin rpy="{rpy}"'),
+            link(f"front_{side}", wheel.format(rpy="1.5708 0 0")),
+            joint(f"front_{side}_wheel", f"{side}_knuckle", f"front_{side}", kind="continuous",
+                  xyz="0 0 0", inside="").replace("<origin", f'<origin rpy="{level}"'),
+            link(f"rear_{side}", wheel.format(rpy="1.5708 0 0")),
+            joint(f"rear_{side}_wheel", "base_link", f"rear_{side}", kind="continuous",
+                  xyz=f"-0.2 {y} -0.02", inside=""),
+        ]  # fmt: skip
+    return robot(*parts, name="car")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("left", "right", "turned"),
+    [
+        (("0 0 0", "0 0 1"), ("0 0 0", "0 0 1"), set()),
+        (("0 0 0", "0 0 -1"), ("0 0 0", "0 0 1"), {"left_steering"}),
+        # The frames of the joints are turned: only the axis in the base frame counts.
+        (("-1.5708 0 0", "0 1 0"), ("-1.5708 0 0", "0 1 0"), {"left_steering", "right_steering"}),
+        (("1.5708 0 0", "0 1 0"), ("3.14159 0 0", "0 0 1"), {"right_steering"}),
+        (("3.14159 0 0", "0 0 -1"), ("1.5708 0 0", "0 -1 0"), {"right_steering"}),
+    ],
+)
+def test_steering_axes_that_point_down_are_inverted(tmp_path, left, right, turned):
+    file = tmp_path / "car.urdf"
+    file.write_text(car({"left": left, "right": right}))
+    made = new_robot(file, output=tmp_path / "car", unique_name=False, spheres_accuracy=0.05,
+                     picture=False)  # fmt: skip
+    assert made.robot.kind == "ackermann"
+    changed = " ".join(item.text for item in made.findings.of("changed"))
+    for name in ("left_steering", "right_steering"):
+        assert (name in changed) == (name in turned)
+        found = made.robot.tree.joints[name]
+        assert (found.lower, found.upper) == ((-0.3, 0.5) if name in turned else (-0.5, 0.3))
+    ackermann_from_robot(made.robot)
 
 
 def cylinder(radius: float, length: float, count: int = 24) -> Array:
@@ -343,6 +418,12 @@ def test_oblique_rollers_are_measured_on_the_surface(angle, inside_out):
         rollers(angle, inside_out=inside_out), np.array([0.0, 1.0, 0.0])
     )
     assert found == pytest.approx(angle, abs=5.0)
+
+
+def test_tyres_and_straight_rollers_are_not_oblique():
+    axis = np.array([0.0, 0.0, 1.0])
+    assert roller_angle_of_surface(cylinder(0.1, 0.04), axis) is None
+    assert roller_angle_of_surface(rollers(90.0), np.array([0.0, 1.0, 0.0])) is None
 
 
 def evidence(extra: str, file: str = "", base: str = "wheel_") -> str:

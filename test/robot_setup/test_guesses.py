@@ -3,6 +3,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.tree import KinematicTree
 from motion_nodes.core.robot.urdf import read_urdf
 from motion_nodes.core.scene.link_geometry import LinkGeometry
+from motion_nodes.errors import InvalidConfig
 from motion_nodes.extras.robot_setup.drives import (
     MjcfDrive,
     MovedMasses,
@@ -243,6 +245,27 @@ def test_a_tip_is_asked_for_where_names_leave_it_open(ends, tip, confidence, ask
         assert set(question.choices) == {"link_3", *ends}
 
 
+def test_hands_that_are_named_so_are_not_asked_for():
+    parts = [link(f"link_{k}") for k in range(4)] + [link("palm")]
+    parts += [joint(f"joint_{k}", f"link_{k - 1}", f"link_{k}") for k in range(1, 4)]
+    parts += [joint("hand_turn", "link_3", "palm")]
+    groups = guess_groups(read_urdf(robot(*parts)), (), Notes(lambda question: "arm"))
+    assert [g.joints for g in groups.grippers] == [("hand_turn",)]
+
+
+def test_sliding_joints_that_are_no_hand_are_chains():
+    more = [
+        link("l"), link("r"),
+        joint("slide_l", "link_3", "l", kind="prismatic", axis="0 1 0", xyz="0 0.01 0.3"),
+        joint("slide_r", "link_3", "r", kind="prismatic", axis="0 -1 0", xyz="0 -0.01 0.3"),
+    ]  # fmt: skip
+    tree = read_urdf(arm(3, *more))
+    assert guess_groups(tree, (), Notes()).grippers[0].confidence == "medium"
+    groups = guess_groups(tree, (), Notes(lambda question: question.choices[-1]))
+    assert not groups.grippers
+    assert {joint for group in groups.groups for joint in group.joints} == set(tree.joint_names)
+
+
 def test_rods_of_a_parallelogram_do_not_part_an_arm():
     rods = [
         link("rod"), link("crank"),
@@ -266,6 +289,15 @@ def test_fingers_named_by_ordinary_words_are_one_hand():
     groups = guess_groups(read_urdf(arm(6, *fingers)), (), Notes())
     assert {g.name: len(g.joints) for g in groups.groups} == {"arm": 6, "gripper": 6}
     assert groups.grippers[0].confidence == "high"
+
+
+def test_two_jaws_without_an_arm_are_a_gripper():
+    slides = [
+        joint(f"slide_{k}", "base", f"part_{k}", kind="prismatic", axis=f"0 {1 - 2 * k} 0")
+        for k in range(2)
+    ]
+    tree = read_urdf(robot(link("base"), link("part_0"), link("part_1"), *slides))
+    assert [g.joints for g in guess_groups(tree, (), Notes()).grippers] == [("slide_0", "slide_1")]
 
 
 def test_fingers_are_the_gripper_beside_something_else_that_slides():
@@ -296,6 +328,21 @@ def test_a_robot_that_is_one_long_finger_is_an_arm(count, name):
     assert [g.name for g in groups.groups] == ["gripper"]
 
 
+def test_rotors_are_no_arms():
+    parts = [link("body")]
+    for k in range(4):
+        parts += [link(f"rotor_{k}"), joint(f"rotor_{k}_joint", "body", f"rotor_{k}")]
+    groups = guess_groups(read_urdf(robot(*parts)), (), Notes())
+    assert [g.name for g in groups.groups] == ["rotor", "rotor_2", "rotor_3", "rotor_4"]
+
+
+def test_one_joint_that_others_mimic_is_a_gripper():
+    parts = [link("base"), link("left"), link("right"), joint("left_driver", "base", "left")]
+    parts += [joint("right_driver", "base", "right", inside=LIMIT + '<mimic joint="left_driver"/>')]
+    groups = guess_groups(read_urdf(robot(*parts)), (), Notes())
+    assert {group.name: group.joints for group in groups.groups} == {"gripper": ("left_driver",)}
+
+
 def test_a_trunk_that_carries_an_arm_has_no_frame_of_a_head_as_its_tip():
     parts = [link("base"), link("trunk"), link("left"), link("right"), '<link name="d435_link"/>']
     parts += [joint("waist", "base", "trunk"), joint("l", "trunk", "left")]
@@ -324,6 +371,11 @@ def test_a_body_without_collision_geometry_gets_its_visual_geometry():
     assert [note.text[:2] for note in findings] == ["b:"]
 
 
+def test_other_answers_than_the_choices_are_refused():
+    with pytest.raises(InvalidConfig):
+        guess_groups(three_links("a", "b"), (), Notes(lambda question: "c"))
+
+
 def _palm_and_fingers(side: str, above: str) -> list[str]:
     """Return fixed parts of a gripper: body, frame of the grasp before the fingers."""
     parts = []
@@ -343,6 +395,11 @@ def _two_arms(*more: str) -> KinematicTree:
     return read_urdf(robot(*parts, *more))
 
 
+def test_the_tip_is_the_body_of_a_gripper_before_its_fingers():
+    tips = {group.name: group.tip for group in guess_groups(_two_arms(), (), Notes()).groups}
+    assert set(tips.values()) == {"left_gripper_body", "right_gripper_body"}
+
+
 def test_both_arms_are_a_group():
     tree, notes = _two_arms(), Notes()
     groups = guess_groups(tree, (), notes)
@@ -354,6 +411,21 @@ def test_both_arms_are_a_group():
     alone = guess_groups(tree, (), Notes())
     add_both_arms(tree, alone, legs, Notes())
     assert len(alone.groups) == 2
+
+
+def test_arms_of_different_lengths_are_named_alike_and_both_arms() -> None:
+    parts = [link("torso")]
+    for side, count in (("left", 7), ("right", 6)):
+        above = "torso"
+        for k in range(count):
+            parts += [link(f"{side}_{k}"), joint(f"{side}_j{k}", above, f"{side}_{k}")]
+            above = f"{side}_{k}"
+    tree = read_urdf(robot(*parts))
+    groups = guess_groups(tree, (), Notes())
+    add_both_arms(tree, groups, (), Notes())
+    found = {group.name: group.joints for group in groups.groups}
+    assert list(found) == ["left", "right", "both_arms"]
+    assert found["both_arms"] == tree.joint_names
 
 
 @pytest.mark.parametrize(
@@ -370,6 +442,12 @@ def test_both_arms_are_a_group():
 )
 def test_sides_are_names_that_differ_by_left_and_right(one, other, alike):
     assert are_sides(one, other) == are_sides(other, one) == alike
+
+
+def test_a_wrist_named_after_its_gripper_belongs_to_the_arm():
+    more = [link("grip"), joint("gripper_yaw", "link_4", "grip")]
+    tree = read_urdf(arm(4, *more))
+    assert [g.joints for g in guess_groups(tree, (), Notes()).groups] == [tree.joint_names]
 
 
 def moved_by(tree: KinematicTree) -> MovedMasses:
@@ -443,6 +521,14 @@ def test_spheres_that_overlap_at_a_stance_do_not_change_it(tmp_path):
     np.testing.assert_array_equal(kept.home, plain.home)
     assert moved.exact_only == []
     assert np.abs(moved.home - plain.home).max() > 0.01
+
+
+@pytest.mark.long
+def test_a_base_that_falls_through_the_floor_fails_its_trial():
+    go2 = load_robot("go2")
+    links = {name: replace(each, collisions=()) for name, each in go2.tree.links.items()}
+    stands = try_robot(replace(go2, tree=replace(go2.tree, links=links)))[0]
+    assert (stands.name, stands.passed) == ("stands", False)
 
 
 def test_limits_that_cannot_hold_the_masses_of_the_file_are_raised_by_the_load(tmp_path):

@@ -199,6 +199,7 @@ def test_what_cannot_be_used_is_refused_with_the_file(tmp_path, text):
     assert "model.xml" in str(refused.value)
 
 
+VARIETY = Path(__file__).parent.parent / "variety"
 ROD = '<geom type="capsule" fromto="0 0 0 0 0 0.2" size="0.01"/>'
 BOX = '<geom type="box" size="0.1 0.1 0.02" pos="0 0 -0.1"/>'
 HINGE = '<joint name="{}" axis="0 1 0" range="-1 1"/>'
@@ -267,6 +268,37 @@ def test_a_parallel_mechanism_is_refused_by_name(text, words, tmp_path):
     said = str(refused.value)
     for word in ("linkage.xml: closed kinematic loop through <equality>", "<mimic>", *words):
         assert word in said
+
+
+def test_the_delta_is_refused(tmp_path):
+    with pytest.raises(InvalidDescription, match="motor0, motor1, motor2"):
+        read_mjcf(VARIETY / "delta.xml", tmp_path, Notes())
+
+
+FOLLOWS = '<joint joint1="r1" joint2="l1" polycoef="0 1 0 0 0"/>'
+ACCEPTED = {
+    "one drive": (planar(CONNECT, "l1"), 1),
+    "drives that follow each other": (planar(CONNECT + FOLLOWS, "l1 r1"), 1),
+    "inactive": (planar(CONNECT.replace("/>", ' active="false"/>')), 0),
+    "a device of teleoperation": (planar('<weld body1="left2" body2="hand"/>'), 0),
+    "an object in the hand": (planar('<weld body1="left2" body2="cube"/>'), 0),
+    "a foot on the floor": (
+        planar('<connect body1="left2" anchor="0 0 0.2"/>', free='<freejoint name="root"/>'), 0
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "loops"), ACCEPTED.values(), ids=ACCEPTED.keys())
+def test_other_constraints_are_accepted(text, loops, tmp_path):
+    found, _ = converted_of_closed_loops(text, tmp_path)
+    assert len(found.simulation.get("loops", [])) == loops
+
+
+def test_loops_of_legs_are_noted(tmp_path):
+    text = planar(CONNECT, free='<freejoint name="root"/>')
+    found, notes = converted_of_closed_loops(text, tmp_path)
+    assert found.floating
+    assert any("end at closed loops" in note and "l1, r1" in note for note in notes)
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,12 @@ from robot_setup.urdf_samples import arm
 
 import motion_nodes as mn
 from motion_nodes.core.robot.loader import ROBOT_FILE, load_description
+from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.errors import InvalidConfig, InvalidDescription
 from motion_nodes.extras.robot_setup import derived_robot, new_robot
 from motion_nodes.extras.robot_setup.derived_robot import derived_folder
 from motion_nodes.extras.robot_setup.mounted_arm import ArmMount, mount_arm
+from motion_nodes.extras.robot_setup.package_search import PackageSearch
 
 XYZ, RPY = (-0.03, 0.0, 0.2), (0.0, 0.0, 0.4)
 
@@ -49,6 +51,17 @@ def test_numbers_are_those_of_base_and_arm(folder):
     assert both.base.wheels_from_twist(0.1, 0.0, 0.4) == pytest.approx(
         base.base.wheels_from_twist(0.1, 0.0, 0.4)
     )
+
+
+@pytest.mark.long
+def test_poses_of_the_tool_are_in_the_base_frame(folder):
+    both, arm = mn.load_robot(str(folder)), mn.load_robot("open_manipulator_x")
+    assert both["arm"].base == both.description.base_frame
+    rng = np.random.default_rng(0)
+    for q in rng.uniform(-0.5, 0.5, (5, len(arm["arm"].joint_names))):
+        np.testing.assert_allclose(
+            both["arm"].fk(q), from_xyz_rpy(XYZ, RPY) @ arm["arm"].fk(q), atol=1e-9
+        )
 
 
 @pytest.mark.long
@@ -138,6 +151,11 @@ def test_a_cache_that_cannot_be_written_is_named(made, tmp_path, monkeypatch):
     with pytest.raises(InvalidConfig, match="MOTION_NODES_CACHE_DIR"):
         derived_folder(urdf)
     assert made == []
+
+
+def test_a_file_name_of_any_length_is_not_found(tmp_path):
+    with pytest.raises(InvalidDescription, match="not found"):
+        PackageSearch(tmp_path).find("x" * 5000)
 
 
 def test_an_sdf_is_named_as_such(tmp_path):

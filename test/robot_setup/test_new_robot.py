@@ -7,9 +7,11 @@ import os
 import numpy as np
 import pytest
 from raised_errors import about
-from robot_setup.urdf_samples import arm, joint, link, robot
+from robot_setup.urdf_samples import INERTIAL, arm, joint, link, robot
 from typer.testing import CliRunner
 
+from motion_nodes.core.planning.pipeline import plan
+from motion_nodes.core.planning.planning_problem import JointGoal, PlanRequest
 from motion_nodes.core.reactive.policy import RmpflowPolicy
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.loader import load_robot
@@ -79,6 +81,22 @@ def test_pairs_that_never_meet_do_not_meet_elsewhere(made):
             assert (gaps - one[:, None, 3] - other[None, :, 3]).min() > 0.0
 
 
+def test_the_share_of_free_configurations_is_that_of_the_checker(made):
+    Q = random_configurations(made.robot, 3000, np.random.default_rng(5))
+    share = CollisionChecker(made.robot).are_free(Q).mean()
+    assert made.free_share == pytest.approx(share, abs=0.04)
+    assert share > 0.2
+
+
+def test_it_plans_a_motion(made):
+    checker = CollisionChecker(made.robot, "arm")
+    start = made.robot.named_state("home", "arm")
+    goal = made.robot.named_state("ready", "arm")
+    result = plan(PlanRequest(checker, start, (JointGoal(goal),), timeout=60.0))
+    assert result.trajectory is not None, result.reason
+    np.testing.assert_allclose(result.trajectory.positions[-1], goal, atol=1e-6)
+
+
 def test_its_policy_goes_to_a_target(made):
     policy = RmpflowPolicy(made.robot)
     q = made.robot.named_state("ready", "arm")
@@ -106,6 +124,12 @@ def test_its_policy_leaves_the_stretched_home_for_the_pose_of_its_posture(made):
         q, v = policy.compute_joint_targets(q, v)
     assert policy.status.position_error < 0.002
     assert policy.status.orientation_error < 0.01
+
+
+def test_equal_seeds_make_equal_robots(made, tmp_path):
+    again = new_robot(made.directory.parent / "sample.urdf", output=tmp_path / "again")
+    for name in ("robot.yaml", "spheres.yaml", "rmpflow.yaml"):
+        assert (again.directory / name).read_text() == (made.directory / name).read_text()
 
 
 def test_what_exists_is_refused_and_with_force_moved_aside(tmp_path):
@@ -167,6 +191,22 @@ def test_a_robot_that_does_not_move_is_refused(tmp_path):
     file.write_text(robot(link("a"), link("b"), joint("j", "a", "b", kind="fixed", inside="")))
     with pytest.raises(InvalidDescription):
         new_robot(file, output=tmp_path / "out")
+
+
+@pytest.mark.long
+def test_three_hundred_links_and_foreign_names(tmp_path):
+    parts = [link("Wurzel-0", INERTIAL)]
+    for k in range(1, 300):
+        kind = "revolute" if k % 10 == 0 else "fixed"
+        inside = link(f"Glied-ä{k}") if k % 25 == 0 else link(f"Glied-ä{k}", INERTIAL)
+        above = f"Glied-ä{k - 1}" if k > 1 else "Wurzel-0"
+        parts += [inside, joint(f"关节{k}", above, f"Glied-ä{k}", kind=kind, xyz="0.01 0 0.02")]
+    (tmp_path / "r.urdf").write_text(robot(*parts, name="Schlange"))
+    found = new_robot(tmp_path / "r.urdf", output=tmp_path / "out")
+    assert found.robot.name == "schlange"
+    assert len(found.robot.tree.frame_names) == 300
+    assert len(found.robot.joint_names) == 29
+    assert len(found.coverage) == 11
 
 
 @pytest.mark.long

@@ -22,12 +22,18 @@ from motion_nodes.core.robot.urdf import read_urdf
 from motion_nodes.core.scene.link_geometry import LinkGeometry, dense_points
 from motion_nodes.core.scene.mesh_file import read_mesh
 from motion_nodes.core.scene.shapes import triangle_mesh
-from motion_nodes.core.scene.sphere_set import SphereSet, fit_count, fit_spheres, measure, outside
+from motion_nodes.core.scene.sphere_set import (
+    SphereSet,
+    fit_count,
+    fit_spheres,
+    measure,
+    outside,
+)
 from motion_nodes.errors import InvalidCommand, InvalidConfig, InvalidDescription, UnknownFrame
 from motion_nodes.extras.robot_setup.link_shapes import SelfCollisions, add_excess_pairs
 from motion_nodes.extras.robot_setup.link_shapes import fit_spheres as spheres_of_links
 from motion_nodes.extras.robot_setup.notes import Notes
-from motion_nodes.extras.robot_setup.readme import robot_picture
+from motion_nodes.extras.robot_setup.readme import png, robot_picture
 from motion_nodes.typing import Array
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
@@ -106,6 +112,26 @@ def test_points_of_any_triangle_are_dense():
         assert distances.max() <= edge / np.sqrt(3) + 1e-12
 
 
+def test_slivers_take_few_points():
+    """CAD meshes have thousands of them; sampling by squared length took ten minutes."""
+    sliver = np.array([[[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.4, 1e-4, 0.0]]])
+    assert len(dense_points(sliver, 1e-3)) < 5000
+
+
+def test_finer_spheres_are_more_and_reach_less():
+    geometry = geometry_of(Box((0.2, 0.12, 0.08)))
+    coarse, fine = (measure(fit_spheres(geometry, a), geometry) for a in (0.04, 0.02))
+    assert fine.count > coarse.count
+    assert fine.reach < coarse.reach
+    assert fine.excess_volume < coarse.excess_volume
+
+
+def test_a_sphere_is_one_sphere():
+    (sphere,) = fit_spheres(geometry_of(Sphere(0.1)), 0.02)
+    np.testing.assert_allclose(sphere[:3], (0.1, -0.2, 0.3), atol=0.005)
+    assert 0.1 <= sphere[3] < 0.115
+
+
 def test_measured_figures_are_those_of_a_ball_around_a_ball():
     geometry = geometry_of(Sphere(0.1))
     found = measure(np.array([[0.1, -0.2, 0.3, 0.12]]), geometry)
@@ -124,6 +150,14 @@ def test_a_number_of_spheres_is_kept_to():
         spheres = fit_count(geometry, count)
         assert 1 <= len(spheres) <= count
         assert outside(spheres, geometry.surface).max() < 1e-3
+
+
+def test_an_open_tube_counts_as_solid():
+    closed = geometry_of(Cylinder(0.05, 0.3))
+    middle = closed.corners.mean(axis=1)
+    lid = middle[:, 2] > middle[:, 2].max() - 1e-9
+    opened = LinkGeometry(closed.corners[~lid])
+    assert opened.volume > 0.8 * closed.volume
 
 
 def test_spheres_know_the_open_end_of_a_cover():
@@ -234,6 +268,20 @@ def test_a_polytope_contains_its_points_and_keeps_the_tolerance(tolerance):
     height = piece.vertices @ piece.planes[:, :3].T - piece.planes[:, 3]
     assert height.max() < 1e-5  # vertices are rounded
     assert (np.abs(height) < 1e-5).sum(axis=0).min() >= 3
+
+
+def test_a_wider_tolerance_takes_fewer_faces():
+    points = cloud(2)
+    counts = [len(bounding_polytope(points, t).planes) for t in (0.002, 0.006, 0.02)]
+    assert counts[0] > counts[1] > counts[2] >= 4
+
+
+def test_a_box_stays_a_box():
+    corners = np.array([[x, y, z] for x in (0, 0.1) for y in (0, 0.2) for z in (0, 0.3)])
+    piece = bounding_polytope(corners, 0.001)
+    assert len(piece.planes) == 6
+    assert len(piece.vertices) == 8
+    assert piece.excess < 1e-4
 
 
 def test_a_mesh_with_a_notch_becomes_two_pieces():
@@ -359,3 +407,8 @@ def test_spheres_are_seen_around_the_body_with_the_right_areas():
     assert disc / body == pytest.approx(np.pi * radius**2 / shadow, rel=0.03)
     rows = np.flatnonzero((right != 255).any(axis=(1, 2)))
     assert 0.5 * (rows[0] + rows[-1]) == pytest.approx(0.5 * image.shape[0], abs=2.0)
+
+
+def test_a_png_is_read_back_as_it_was():
+    image = np.random.default_rng(0).integers(0, 256, (7, 11, 3), dtype=np.uint8)
+    assert np.array_equal(np.asarray(Image.open(io.BytesIO(png(image)))), image)

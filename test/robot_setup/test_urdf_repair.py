@@ -16,7 +16,11 @@ from motion_nodes.extras.robot_setup.notes import Notes
 from motion_nodes.extras.robot_setup.package_search import PackageSearch
 from motion_nodes.extras.robot_setup.robot_source import read_source
 from motion_nodes.extras.robot_setup.urdf_repair import repair
-from motion_nodes.extras.robot_setup.xacro_expansion import declared_arguments, split_arguments
+from motion_nodes.extras.robot_setup.xacro_expansion import (
+    declared_arguments,
+    parse_arguments,
+    split_arguments,
+)
 
 FILE = Path("robot.urdf")
 
@@ -62,7 +66,13 @@ def test_a_sound_robot_is_left_alone():
         ('<limit lower="2" upper="-1" effort="5" velocity="3"/>', "revolute", -1.0, 2.0, 3.0),
         ('<limit lower="-inf" upper="inf" effort="5" velocity="3"/>', "prismatic", 0.0, 0.1, 3.0),
         # As SolidWorks' exporter writes limits that were not entered.
-        ('<limit lower="0" upper="0" effort="0" velocity="0"/>', "revolute", -np.pi, np.pi, 1.0),
+        (
+            '<limit lower="0" upper="0" effort="0" velocity="0"/>',
+            "revolute",
+            -np.pi,
+            np.pi,
+            1.0,
+        ),
     ],
 )
 def test_missing_limits_are_guessed_and_told(inside, kind, lower, upper, velocity):
@@ -80,6 +90,23 @@ def test_limits_in_degrees_and_placeholders_are_kept_and_told():
         assert (tree.joints["j"].upper, tree.joints["j"].velocity) == (90.0, speed)
         assert len(told) == doubts
         assert "degrees" in told[0]
+
+
+def test_equal_repairs_are_told_once():
+    limit = '<limit lower="-1" upper="1" effort="5" velocity="1"/><dynamics friction="9"/>'
+    more = [link("x"), link("y"), joint("jx", "link_2", "x", inside=limit),
+            joint("jy", "x", "y", inside=limit)]  # fmt: skip
+    _, told = mended(arm(2, *more))
+    (text,) = (text for text in told if "friction" in text)
+    assert text.startswith("jx, jy: ")
+
+
+def test_a_missing_speed_is_that_of_the_other_joints():
+    more = [link("x"), joint("jx", "link_2", "x", inside='<limit lower="-1" upper="1"/>')]
+    tree, told = mended(arm(2, *more))
+    assert tree.joints["jx"].velocity == 2.0
+    assert tree.joints["jx"].effort == 80.0
+    assert any("gives jx no speed" in text for text in told)
 
 
 @pytest.mark.parametrize(
@@ -192,6 +219,13 @@ def test_what_has_no_sensible_guess_is_refused_with_its_line(text, words):
     assert str(caught.value).startswith("robot.urdf")
 
 
+def test_names_need_not_be_ascii():
+    text = robot(link("Fuß"), link("Arm_β"), joint("关节", "Fuß", "Arm_β"), name="Größe")
+    tree, told = mended(text)
+    assert tree.joint_names == ("关节",)
+    assert told == []
+
+
 STL = (
     "solid s\n" + "facet normal 0 0 0\nouter loop\nvertex 0 0 0\nvertex 1 0 0\nvertex 0 1 1\n"
     "endloop\nendfacet\nendsolid s\n"
@@ -253,7 +287,12 @@ def test_a_shape_with_an_empty_mesh_is_left_out_and_told(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "words"), [("", "XML"), ("<sdf/>", "robot.*sdf"), ("<robot", "XML")]
+    ("text", "words"),
+    [
+        ("", "XML"),
+        ("<sdf/>", "robot.*sdf"),
+        ("<robot", "XML"),
+    ],
 )
 def test_what_is_no_urdf_is_refused(tmp_path, text, words):
     file = tmp_path / "r.urdf"
@@ -321,6 +360,23 @@ def test_faults_that_other_readers_tolerate_are_tolerated(tmp_path, what):
         text = text.replace("</robot>", '<drake:joint drake:name="x"/></robot>')
     (tmp_path / "r.urdf").write_text(TOLERATED[what].format(text))
     assert read_source(tmp_path / "r.urdf").root.find("joint").get("name") == "j"
+
+
+def test_nameless_materials_and_empty_textures_are_repaired():
+    visual = (
+        '<visual><geometry><sphere radius="0.1"/></geometry>'
+        "<material><color rgba='1 0 0 1'/><texture/></material></visual>"
+    )
+    tree, told = mended(robot(link("a", INERTIAL + visual), link("b"), joint("j", "a", "b")))
+    assert tree.links["a"].visuals[0].rgba == (1.0, 0.0, 0.0, 1.0)
+    assert len(told) == 1
+
+
+def test_a_scale_of_four_numbers_is_three():
+    mesh = '<collision><geometry><mesh filename="m.stl" scale="2 2 2 1"/></geometry></collision>'
+    tree, _ = mended(robot(link("a", INERTIAL + mesh), link("b"), joint("j", "a", "b")))
+    shape = tree.links["a"].collisions[0].geometry
+    assert getattr(shape, "scale", None) == (2.0, 2.0, 2.0)
 
 
 @pytest.mark.parametrize(
@@ -395,6 +451,11 @@ def test_packages_are_found_in_a_workspace_and_arguments_given(workspace):
     assert joint.find("origin").get("xyz").split()[2] == "0.5"
 
 
+def test_a_package_next_to_the_robots_is_found_without_being_told(workspace):
+    (workspace / "src" / "vendor" / "arm_parts").rename(workspace / "src" / "arm_parts")
+    assert read_source(file_of(workspace)).root.find("joint").get("name") == "joint"
+
+
 def test_a_missing_package_is_named_with_places_and_remedy(tmp_path, workspace):
     (workspace / "src" / "vendor").rename(tmp_path / "elsewhere")
     with pytest.raises(InvalidDescription) as refused:
@@ -437,6 +498,12 @@ def test_arguments_are_refused_where_there_is_no_xacro(tmp_path):
     file.write_text('<robot name="r"><link name="a"/></robot>')
     with pytest.raises(InvalidDescription):
         read_source(file, arguments={"name": "x"})
+
+
+@pytest.mark.parametrize("word", ["name=ur", ":=ur", "a-b:=1", "name"])
+def test_words_that_are_no_arguments_are_refused(word):
+    with pytest.raises(InvalidDescription):
+        parse_arguments([word])
 
 
 def test_a_robot_named_with_its_arguments_is_split():

@@ -14,7 +14,7 @@ import pytest
 from geometry_msgs.msg import Twist
 
 from motion_nodes.core.bases.ackermann import AckermannConfig, AckermannGeometry
-from motion_nodes.core.bases.base import BaseLimits
+from motion_nodes.core.bases.base import BaseLimits, BodyAxisLimits
 from motion_nodes.core.bases.controller import BaseControllerConfig
 from motion_nodes.core.bases.differential import DifferentialConfig
 from motion_nodes.core.bases.holonomic import HolonomicWheel
@@ -84,6 +84,11 @@ def moments(rate: float, stamps) -> np.ndarray:
     return np.array([t for t in stamps if regular.is_due(round(t * 1e9))])
 
 
+def test_every_moment_without_a_rate():
+    stamps = np.cumsum(np.random.default_rng(1).uniform(0.0, 0.1, 50))
+    assert len(moments(0.0, stamps)) == 50
+
+
 @pytest.mark.parametrize("rate", [3.0, 30.0, 50.0, 70.0, 100.0])
 def test_the_mean_rate_is_as_asked(rate):
     stamps = 5.0 + np.arange(1000) * 0.01
@@ -94,6 +99,10 @@ def test_jitter_loses_nothing_at_the_sources_own_rate():
     rng = random.Random(2)
     stamps = [5.0 + i * 0.02 + rng.uniform(-0.004, 0.004) for i in range(500)]
     assert len(moments(50.0, stamps)) >= 490
+
+
+def test_faster_than_the_source_is_every_moment():
+    assert len(moments(500.0, 5.0 + np.arange(100) * 0.02)) == 100
 
 
 def test_time_that_jumps_does_not_silence_it():
@@ -196,6 +205,7 @@ ACKERMANN = {
     "geometry": AckermannGeometry(**GEOMETRY), "steering_joint_names": ("a", "b"),
     "rear_wheel_names": ("c", "d"),
 }  # fmt: skip
+WHEEL = {"name": "w", "radius": 0.1, "x": 0.2, "y": 0.1, "axis_yaw": 0.0}
 
 CORE = [
     (DifferentialConfig, DIFFERENTIAL, DifferentialParams),
@@ -265,6 +275,14 @@ def test_robot_yaml_allows_what_the_core_allows(kind, core):
             assert allowed == (entry.problem(name, value) is None), (name, value)
 
 
+def test_axis_limits_have_the_unit_of_their_axis():
+    entries = {entry.name: entry for entry in declared(HolonomicParams)}
+    for name in numeric(BodyAxisLimits):
+        linear, angular = (entries[f"{axis}.{name}"].rules for axis in ("linear.y", "angular.z"))
+        assert linear.unit.replace("m", "rad") == angular.unit
+        assert linear.doc == angular.doc == setting_of(BodyAxisLimits, name)[0].doc
+
+
 def test_a_parameter_may_replace_what_the_setting_says():
     @dataclasses.dataclass(frozen=True)
     class Core:
@@ -286,3 +304,16 @@ def test_a_parameter_may_replace_what_the_setting_says():
         core_param(Core, "width")
     with pytest.raises(InvalidConfig):
         check_settings(Core(6.0), "box: ")
+
+
+def test_numbers_of_numpy_are_checked_like_others():
+    @dataclasses.dataclass(frozen=True)
+    class Core:
+        length: float = setting(2.0, doc="Length.", gt=0.0, le=5.0)
+        count: int = setting(1, doc="Count.", ge=1)
+        flag: bool = setting(False, doc="Flag.")
+
+    check_settings(Core(np.float32(0.5), np.int64(2), np.bool_(True)))
+    for wrong in (Core(np.float32(6.0)), Core(np.float32("nan")), Core(count=np.int64(0))):
+        with pytest.raises(InvalidConfig):
+            check_settings(wrong)

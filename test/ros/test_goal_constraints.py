@@ -142,6 +142,27 @@ def test_joint_constraints_become_a_goal_with_tolerances(context):
     assert np.array(goal.above) == pytest.approx([0.02] * 7)
 
 
+def test_joints_that_are_not_named_may_end_anywhere(context):
+    (goal,) = context.goals([Constraints(joint_constraints=[joint("panda_joint1", 1.0)])])
+    q, below, above = np.array(goal.q), np.array(goal.below), np.array(goal.above)
+    assert q[0] == 1.0
+    assert below[0] == above[0] == 0.0
+    assert q[1:] == pytest.approx(context.start[1:])
+    assert (q - below)[1:] == pytest.approx(ARM.limits.lower[1:])
+    assert (q + above)[1:] == pytest.approx(ARM.limits.upper[1:])
+
+
+def test_constraints_of_one_joint_are_all_kept(context):
+    both = [joint("panda_joint1", 1.0, 0.3, 0.3), joint("panda_joint1", 0.6, 0.2, 0.2)]
+    (goal,) = context.goals([Constraints(joint_constraints=both)])
+    assert goal.q[0] - goal.below[0] == pytest.approx(0.7)
+    assert goal.q[0] + goal.above[0] == pytest.approx(0.8)
+    both[1] = joint("panda_joint1", 0.0, 0.1, 0.1)
+    code, text = refusal(context, Constraints(joint_constraints=both))
+    assert code == Codes.INVALID_GOAL_CONSTRAINTS
+    assert "panda_joint1 contradict" in text
+
+
 def test_a_tolerance_that_leads_out_of_the_limits_is_cut(context):
     upper = ARM.limits.upper[0]
     (goal,) = context.goals(
@@ -254,6 +275,13 @@ def test_a_box_is_kept_along_its_own_axes(context):
     (goal,) = context.goals([pose(place, turn(z=math.sin(0.2), w=math.cos(0.2)))])
     assert goal.tolerance.position == pytest.approx(0.02)
     assert any("inscribed sphere" in note for note in context.notes)
+
+
+def test_a_cylinder_holds_the_box_that_is_used(context):
+    (goal,) = context.goals([pose(region(CYLINDER, 0.2, 0.05))])
+    x, y, z = goal.tolerance.position
+    assert math.hypot(x, y) == pytest.approx(0.05)
+    assert z == pytest.approx(0.1)
 
 
 def test_a_pose_and_joints_are_one_goal(context):
@@ -438,3 +466,20 @@ def test_a_frame_of_the_held_object_is_a_frame_of_goals(holding):
     )[0]
     X_BF = holding.frames.pose("cup", holding.q)
     assert np.allclose(np.asarray(goal.X_BT)[:3, 3], (X_BF @ [0.4, 0.0, 0.5, 1.0])[:3])
+
+
+def test_path_constraints_hold_for_subframes(holding):
+    turned = OrientationConstraint(link_name="cup/handle", orientation=Quaternion(w=1.0))
+    turned.absolute_x_axis_tolerance = turned.absolute_y_axis_tolerance = 0.1
+    turned.absolute_z_axis_tolerance = 4.0
+    (found,) = holding.path_constraints(Constraints(orientation_constraints=[turned]))
+    X_BF = holding.frames.pose("cup/handle", holding.q)
+    assert np.allclose(handle_of(found.link, found.X_LT, holding.q), X_BF)
+
+
+@pytest.mark.parametrize("name", ["cup/rim", "cup/", "bowl/handle", "handle"])
+def test_unknown_subframes_are_refused(holding, name):
+    position = region(SolidPrimitive.SPHERE, 0.001, link=name)
+    with pytest.raises(RequestRejected) as refusal:
+        holding.goals([Constraints(position_constraints=[position])])
+    assert refusal.value.code == Codes.INVALID_LINK_NAME

@@ -135,6 +135,10 @@ def test_invalid_clouds(message):
         points_of(message)
 
 
+def test_empty_clouds():
+    assert points_of(changed(width=0, row_step=0, data=array.array("B"))).shape == (0, 3)
+
+
 def test_depth_in_metres_and_millimetres():
     depth = np.array([[0.5, np.nan, np.inf], [1.25, 0.0, 3.0]], np.float32)
     message = depth_message(depth, "camera", Time())

@@ -41,6 +41,13 @@ def test_a_second_lock_is_refused_and_names_the_process():
     first.release()
 
 
+def test_released_names_are_free_again():
+    for _ in range(3):
+        lock = InstanceLock("/a/base")
+        lock.release()
+        lock.release()
+
+
 def test_other_names_and_domains_are_free(monkeypatch):
     locks = [InstanceLock("/a/base"), InstanceLock("/b/base"), InstanceLock("/a/base2")]
     monkeypatch.setenv("ROS_DOMAIN_ID", "33" if os.environ.get("ROS_DOMAIN_ID") != "33" else "34")
@@ -147,6 +154,12 @@ def test_the_folder_is_that_of_rcl(monkeypatch):
     assert log_folder() == Path("/data/log")
     monkeypatch.setenv("ROS_LOG_DIR", "~/logs")
     assert log_folder() == Path("/home/somebody/logs")
+
+
+def test_a_folder_that_can_be_written_changes_nothing(monkeypatch, tmp_path):
+    monkeypatch.setenv("ROS_LOG_DIR", str(tmp_path / "new"))
+    assert init_arguments(["a"]) == ["a"]
+    assert not list((tmp_path / "new").iterdir())
 
 
 @pytest.mark.parametrize("folder", ["/proc/none", "/dev/null/log"])

@@ -112,6 +112,11 @@ def state(**joints: float) -> RobotState:
     return made
 
 
+def test_a_trajectory_without_mimic_joints_is_the_same_object():
+    message = trajectory([LEFT], [0.0], [0.01])
+    assert leader_trajectory(message, TREE) is message
+
+
 @pytest.mark.parametrize("names", [[LEFT, RIGHT], [RIGHT, LEFT]])
 def test_a_trajectory_of_both_fingers_moves_the_leader(names):
     message = trajectory(names, [0.0, 0.0], [0.01, 0.01], velocities=[0.1, 0.1], effort=[1.0, 2.0])
@@ -139,6 +144,11 @@ def test_a_trajectory_of_both_fingers_moves_the_leader(names):
 def test_a_trajectory_that_disagrees_is_refused(message, words):
     with pytest.raises(InvalidCommand, match=words):
         leader_trajectory(message, TREE)
+
+
+def test_a_value_that_is_not_a_number_reaches_the_checks_of_the_leader():
+    found = leader_trajectory(trajectory([LEFT, RIGHT], [0.0, math.nan]), TREE)
+    assert math.isnan(found.points[0].positions[0])
 
 
 def test_constraints_of_both_fingers_are_one_goal():

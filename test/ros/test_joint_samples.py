@@ -50,6 +50,17 @@ class Feed:
         return next((message for message, _ in self.numbered()[-1:]), None)
 
 
+def big_endian(joints: dict[str, float], stamp_ns: int) -> bytes:
+    """Return a serialized big-endian JointState."""
+    data = struct.pack(">HHiI", 0, 0, *divmod(stamp_ns, 10**9)) + struct.pack(">I", 1) + b"\0"
+    data += bytes(-len(data) % 4) + struct.pack(">I", len(joints))
+    for name in joints:
+        data += bytes(-len(data) % 4) + struct.pack(">I", len(name) + 1) + name.encode() + b"\0"
+    data += bytes(-len(data) % 4) + struct.pack(">I", len(joints))
+    data += bytes(-(len(data) - 4) % 8)
+    return data + struct.pack(f">{len(joints)}d", *joints.values()) + struct.pack(">II", 0, 0)
+
+
 @few
 @given(stamps, texts, st.lists(texts, max_size=9), channels, channels, channels)
 def test_bytes_say_what_the_message_says(stamp, frame, names, position, velocity, effort):
@@ -114,6 +125,14 @@ def test_a_reader_takes_permuted_lacking_and_other_joints(feed):
     ]
     assert reader.update()
     assert reader.position.tolist() == [1.0, 2.0, 3.0]
+
+
+def test_a_computer_of_the_other_order_of_bytes(feed):
+    reader = JointStateReader(feed, ("a", "b"))
+    feed.waiting = [big_endian({"b": 2.5, "a": -1.0}, 1_500_000_000)]
+    assert reader.update()
+    assert reader.position.tolist() == [-1.0, 2.5]
+    assert reader.stamp_ns == 1_500_000_000
 
 
 @pytest.mark.parametrize("length", [0, 3, 4, 11, 20, 40, 52, 63])

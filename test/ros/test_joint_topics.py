@@ -61,6 +61,15 @@ def reader(feed):
     return JointStateReader(feed, JOINTS)
 
 
+def test_nothing_before_the_first_message(reader):
+    assert not reader.update()
+    assert not reader.received
+    assert np.isnan(reader.position).all()
+    assert reader.age() == math.inf
+    assert reader.missing == ()
+    assert reader.fault(1.0) == "waiting for joint_states"
+
+
 def test_any_order_and_other_joints(feed, reader):
     rng = random.Random(4)
     for _ in range(50):
@@ -202,6 +211,14 @@ def test_lengths_that_do_not_fit_are_not_used(feed, reader, names, positions, ve
     assert f"a message has {len(names)} names, {len(positions)} positions" in reader.fault(1.0)
 
 
+def test_an_empty_message_says_nothing(feed, reader):
+    feed.waiting.append((JointState(), None))
+    assert not reader.update()
+    feed.send({"a": 1.0, "b": 2.0, "c": 3.0})
+    feed.waiting.append((JointState(), None))
+    assert reader.update()
+
+
 class Wire:
     def __init__(self) -> None:
         self.sent: list[JointState] = []
@@ -223,6 +240,15 @@ def test_writer_publishes_what_its_views_hold():
     assert message.velocity[1] == 5.0
     assert all(map(math.isnan, message.effort))
     assert stamp_ns(message) == 12_345_678_901
+
+
+def test_writer_leaves_out_channels_that_are_not_wanted():
+    wire = Wire()
+    writer = JointStateWriter(wire, JOINTS, position=False)
+    writer.velocity[:] = 0.0
+    writer.send(0)
+    assert len(wire.sent[0].position) == len(wire.sent[0].effort) == 0
+    assert wire.sent[0].velocity.tolist() == [0.0] * 3
 
 
 @pytest.mark.parametrize("nanoseconds", [0, 1, 999_999_999, 10**9, 1_795_246_000_123_456_789])
@@ -247,6 +273,12 @@ def test_joints_whose_velocity_is_needed(feed):
     assert reader.update()
     np.testing.assert_array_equal(reader.velocity, [1.0, 5.0, 4.0])
     assert "the velocity of a is nan" in reader.fault(-1.0)
+
+
+def test_positions_are_needed_unless_said_otherwise(feed, reader):
+    feed.waiting.append((JointState(name=list(JOINTS), velocity=[1.0, 2.0, 3.0]), None))
+    assert not reader.update()
+    assert "3 names, 0 positions" in reader.fault(1.0)
 
 
 @pytest.fixture

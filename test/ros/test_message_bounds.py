@@ -102,6 +102,12 @@ def test_no_number_of_any_type_is_unbounded(kind):
             raise AssertionError(path)
 
 
+def test_the_number_that_ended_processes_is_refused():
+    request = GetPositionIK.Request()
+    request.ik_request.pose_stamped.pose.orientation.x = 1e155
+    assert "orientation.x is 1e+155; allowed is -10 to 10" in fault_of(request)
+
+
 def test_what_is_no_number_is_left_to_the_reader():
     twist = Twist()
     twist.linear.x, twist.angular.z = math.nan, math.inf

@@ -10,6 +10,7 @@ from patience import wait_until
 from rcl_interfaces.msg import Parameter as ParameterMessage
 from rcl_interfaces.msg import ParameterValue
 from rcl_interfaces.srv import SetParameters
+from rclpy.parameter import Parameter
 from ros.probe import Probe, active, make, served
 from rosgraph_msgs.msg import Clock
 from std_msgs.msg import Int64
@@ -279,6 +280,12 @@ def test_a_failing_halt_does_not_keep_the_process(make):
 # ---- with an executor
 
 
+def test_autostart(served):
+    node = served()
+    wait_until(lambda: node.ticks > 2, "ticks")
+    assert [thread for _, thread in node.calls] == ["executor", "executor"]
+
+
 def test_without_autostart_a_client_leads(served, client):
     node = served("autostart:=false")
     assert client.state("/probe") == "unconfigured"
@@ -350,6 +357,24 @@ def test_a_clock_before_zero_is_no_time(make, client):
         wait_until(lambda before=ticks: node.ticks > before + 20, "ticks")
         assert node.failure is None
     assert node.now() == 6.0
+
+
+def test_nodes_of_a_process_share_a_reader_of_the_clock(make, client):
+    first, second = active(make("use_sim_time:=true")), make("use_sim_time:=true", name="second")
+    clock = client.publisher(Clock, "/clock")
+    message = Clock()
+    message.clock.sec = 8
+    clock.publish(message)
+    wait_until(lambda: first.now() == second.now() == 8.0, "the time of both")
+    assert second.get_clock().now().nanoseconds == 8 * 10**9
+    assert clock.get_subscription_count() == 1
+    first.destroy_node()
+    message.clock.sec = 9
+    clock.publish(message)
+    wait_until(lambda: second.now() == 9.0, "the time of the other node")
+    second.set_parameters([Parameter("use_sim_time", value=False)])
+    wait_until(lambda: clock.get_subscription_count() == 0, "the end of the subscription")
+    assert second.now() > 1e9
 
 
 def test_warnings_of_many_threads(make, capfd):

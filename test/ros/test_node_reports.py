@@ -98,6 +98,23 @@ def log(monkeypatch):
     return Log(monkeypatch)
 
 
+BAD = [
+    "2 positions given for 3 joints",
+    "joint 'panda_jiont2' is not known",
+    "joint 'panda_jiont3' is not known",
+    "position 9 of joint panda_joint2 is outside -1.76..1.76",
+    "position 9 of joint panda_joint3 is outside -1.76..1.76",
+    "position of joint panda_joint2 is nan",
+    "velocity of joint panda_joint2 is inf",
+]
+
+
+def test_different_problems_of_one_kind_are_each_logged(log):
+    for text in BAD:
+        log.warn("command", text)
+    assert log.lines == BAD
+
+
 def test_the_same_problem_with_other_numbers_is_a_repeat(log):
     for number in (9.0, -9.5, 1e300, 12, 0.25):
         log.warn("command", f"position {number} of joint panda_joint2 is outside")
@@ -108,6 +125,12 @@ def test_the_same_problem_with_other_numbers_is_a_repeat(log):
     log.warn("command", "position 7 of joint panda_joint2 is outside")
     assert log.lines[-1] == "position 7 of joint panda_joint2 is outside (4 more like this)"
     assert (log.warn.total, log.warn.last) == (10, "position 7 of joint panda_joint2 is outside")
+
+
+def test_problems_of_one_kind_leave_room_for_those_of_another(log):
+    log.warn("command", "no state")
+    log.warn("reference", "no state")
+    assert log.lines == ["no state", "no state"]
 
 
 def test_a_stream_of_new_names_is_limited_in_log_and_memory(log):

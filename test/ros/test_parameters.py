@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 
 import pytest
+from raised_errors import about
 from rcl_interfaces.msg import ParameterType
 from rclpy.node import Node
 from rclpy.parameter import Parameter
@@ -54,6 +55,12 @@ def set_batch(node: Node, **values: object):
     )
 
 
+def test_defaults(make_node):
+    params = ParameterSet(make_node(), Sample, check=ordered).current
+    assert params == dataclasses.replace(Sample(), limit=params.limit)
+    assert math.isnan(params.limit)
+
+
 def test_descriptors_tell_clients_what_is_allowed(make_node):
     node = make_node()
     ParameterSet(node, Sample)
@@ -74,6 +81,14 @@ def test_descriptors_tell_clients_what_is_allowed(make_node):
 def test_every_declared_entry_has_a_description():
     assert [entry.name for entry in declared(Sample)][-4:] == ["x.limit", "low", "high", "fixed"]
     assert all(entry.rules.doc for entry in declared(Sample))
+
+
+def test_values_from_the_command_line(make_node):
+    node = make_node(
+        "radius:=1.5", "count:=4", "mode:=fast", "on:=false", "names:=[x]", "x.limit:=2.0"
+    )
+    params = ParameterSet(node, Sample).current
+    assert params == Sample(radius=1.5, count=4, mode="fast", on=False, names=("x",), limit=2.0)
 
 
 def test_an_integer_is_taken_where_a_float_is_meant(make_node):
@@ -200,6 +215,13 @@ def test_an_empty_list_is_a_value(make_node):
     assert params.current.names == ()
 
 
+def test_an_unknown_parameter_is_named_with_the_nearest_word(make_node, capfd):
+    ParameterSet(make_node("radios:=1.0"), Sample)
+    said = capfd.readouterr().err
+    assert "'radios' is unknown to this node and has no effect" in said
+    assert "Did you mean 'radius'?" in said
+
+
 def test_declared_again_after_undeclare(make_node):
     node = make_node("radius:=1.5")
     first = ParameterSet(node, Sample)
@@ -240,3 +262,10 @@ def test_one_parameter_for_each_of_some_names(make_node):
     assert node.set_parameters_atomically([Parameter("constraints.a.goal", value=1)]).successful
     parameters.undeclare()
     assert not node.has_parameter("constraints.a.goal")
+
+
+def test_names_that_only_the_user_knows(make_node):
+    node = make_node("joints:=[hip, knee, toe]", "constraints.knee.goal:=1")
+    assert ParameterSet(node, PerJoint).current.joint_goal["knee"] == 1.0
+    with pytest.raises(InvalidConfig, check=about("constraints.knee.goal")):
+        ParameterSet(make_node("joints:=[knee]", "constraints.knee.goal:=high"), PerJoint)

@@ -78,6 +78,21 @@ def test_each_code_of_the_controller_has_one_of_moveit():
     assert set(CONTROLLER_CODES) == {getattr(result, name) for name in names}
 
 
+def test_trajectories_keep_their_numbers():
+    times = np.array([0.0, 0.1, 1.0 - 1e-12, 2.000000001])
+    rows = np.arange(8.0).reshape(4, 2)
+    trajectory = JointTrajectory(("a", "b"), times, rows, rows + 1.0, rows + 2.0)
+    message = trajectory_message(trajectory, "base")
+    joints = message.joint_trajectory
+    assert joints.header.frame_id == "base"
+    assert list(joints.joint_names) == ["a", "b"]
+    read = [p.time_from_start.sec + 1e-9 * p.time_from_start.nanosec for p in joints.points]
+    assert read == pytest.approx(times, abs=2e-9)
+    assert np.array([p.positions for p in joints.points]) == pytest.approx(rows)
+    assert np.array([p.velocities for p in joints.points]) == pytest.approx(rows + 1.0)
+    assert np.array([p.accelerations for p in joints.points]) == pytest.approx(rows + 2.0)
+
+
 @pytest.mark.parametrize("derivatives", [0, 2])
 def test_trajectories_are_those_of_the_setters(derivatives):
     """Messages equal those filled by setters, and can be modified afterwards."""

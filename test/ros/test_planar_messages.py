@@ -6,7 +6,8 @@ import time
 
 import numpy as np
 import pytest
-from geometry_msgs.msg import Pose, PoseStamped, TransformStamped
+from geometry_msgs.msg import Pose, PoseStamped, TransformStamped, Twist
+from nav_msgs.msg import Path
 from patience import wait_until
 from raised_errors import about
 from rclpy.node import Node
@@ -14,6 +15,7 @@ from rclpy.serialization import serialize_message
 from ros_client import LATCHED, RELIABLE
 from tf2_msgs.msg import TFMessage
 
+from motion_nodes.core.bases.base import Twist2
 from motion_nodes.core.navigation.planar_geometry import PlanarPath, Pose2
 from motion_nodes.core.robot.bounds import OBJECTS
 from motion_nodes.core.robot.poses import from_xyz_quat, from_xyz_rpy, to_quat_xyzw
@@ -25,6 +27,7 @@ from motion_nodes.ros.messages.planar_messages import (
     path_message,
     pose2_from,
     poses_from,
+    twist2_from,
 )
 from motion_nodes.ros.qos import TF_READER
 from motion_nodes.ros.transforms import READ_PERIOD, TransformTree
@@ -96,6 +99,17 @@ def test_the_frame_of_a_path_may_stand_in_its_poses_alone():
     message.poses[1].header.frame_id = "map"
     with pytest.raises(InvalidCommand):
         poses_from(message)
+
+
+def test_empty_path():
+    with pytest.raises(InvalidCommand):
+        poses_from(Path())
+
+
+def test_twist():
+    message = Twist()
+    message.linear.x, message.linear.y, message.angular.z = 1.0, 2.0, 3.0
+    assert twist2_from(message) == Twist2(1.0, 2.0, 3.0)
 
 
 def transform(parent, child, X, stamp=5):
@@ -174,6 +188,12 @@ class TestTree:
         assert tree.pose("map", "odom")[1] == 7_000_000_000
         assert tree.pose("base_link", "camera")[1] is None
         assert tree.pose("odom", "odom")[0] == pytest.approx(np.eye(4))
+
+    def test_what_is_carried_by_what(self, tree):
+        assert tree.is_below("camera", "base_link")
+        assert tree.is_below("base_link", "base_link")
+        assert not tree.is_below("map", "base_link")
+        assert not tree.is_below("nowhere", "base_link")
 
     def test_the_newest_valid_transform_of_a_frame_counts(self, tree):
         broken = transform("map", "odom", self.map_odom, 9)

@@ -49,6 +49,16 @@ def gather(polled: PolledSubscription[Int64], count: int) -> list[int]:
     return taken
 
 
+def test_nothing_yet(node, publisher):
+    polled = connect(node, publisher)
+    assert polled.all() == []
+    assert polled.newest() is None
+    assert polled.count == 0
+    assert polled.age() == float("inf")
+    assert polled.topic == "/numbers"
+    assert polled.publishers == 1
+
+
 def test_messages_come_in_order_and_once(node, publisher):
     polled = connect(node, publisher)
     for i in range(5):

@@ -26,6 +26,7 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.serialization import deserialize_message, serialize_message
 from rosbags.highlevel import AnyReader
 from rosbags.typesys import get_types_from_msg
+from rosidl_adapter.parser import parse_message_string
 from sensor_msgs.msg import Image, JointState
 from std_msgs.msg import Float64MultiArray, String
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
@@ -183,6 +184,17 @@ def test_qos_of_recordings_of_ros2_bag_is_read(tmp_path, form):
         writer.finish()
     found = [(each.topic, each.latched, each.reliable) for each in read_mcap(tmp_path / "a.mcap")]
     assert found == [("/a", True, False), ("/b", False, False)]
+
+
+def test_a_definition_holds_those_of_all_its_types_as_rosidl_reads_them():
+    text = definition_of("nav_msgs/msg/Odometry")
+    own, *others = text.split("=" * 80 + "\nMSG: ")
+    named = {part.split("\n", 1)[0]: part.split("\n", 1)[1] for part in others}
+    assert {"std_msgs/Header", "builtin_interfaces/Time", "geometry_msgs/Quaternion"} <= set(named)
+    fields = [f.name for f in parse_message_string("nav_msgs", "Odometry", own).fields]
+    assert fields == list(Odometry.get_fields_and_field_types())
+    with pytest.raises(InvalidConfig):
+        definition_of("nav_msgs/msg/Odometri")
 
 
 def message_kinds():

@@ -11,6 +11,7 @@ from rosgraph_msgs.msg import Clock
 
 from motion_nodes.ros import ros_time
 from motion_nodes.ros.ros_time import (
+    MAX_SIMULATED_STEP,
     MAX_STEP,
     STALL_TIMEOUT,
     ClockReader,
@@ -63,6 +64,13 @@ def sim_world(monkeypatch):
     return World(monkeypatch, simulated=True)
 
 
+def test_the_first_step_has_no_length(wall_world):
+    first = wall_world.step(PERIOD)
+    assert first.dt == 0.0
+    assert first.jump is None
+    assert wall_world.step(PERIOD).dt == pytest.approx(PERIOD)
+
+
 def test_a_delay_is_not_made_up_for_in_one_leap(wall_world):
     wall_world.step(PERIOD)
     late = wall_world.step(5 * PERIOD)
@@ -111,6 +119,16 @@ def test_simulated_time_has_its_own_deadlines(sim_world):
     assert stamps == [(), (3_010_000_000,), (), (3_020_000_000, 3_030_000_000), ()]
 
 
+def test_simulated_time_may_run_ten_times_as_fast(sim_world):
+    sim_world.step(PERIOD)
+    step = sim_world.step(10 * PERIOD, PERIOD)
+    assert step.dt == pytest.approx(10 * PERIOD)
+    late = sim_world.step(1.0, 0.1)
+    assert late.dt == pytest.approx(MAX_SIMULATED_STEP * PERIOD)
+    assert len(late.stamps) == 100
+    assert len(sim_world.step(1.0, 0.5).stamps) == 1, "a stall"
+
+
 def test_time_that_goes_back_is_a_jump(sim_world):
     sim_world.step(PERIOD)
     step = sim_world.step(-50.0, PERIOD)
@@ -157,7 +175,21 @@ def test_a_slow_loop_does_not_make_time_stand(sim_world):
     assert sim_world.time.stalled
 
 
+def test_the_wall_clock_never_stands(wall_world):
+    wall_world.step(PERIOD)
+    wall_world.step(0.0, 10.0)
+    assert not wall_world.time.stalled
+
+
 TIMES = st.floats(0.0, 1e9)
+
+
+def test_no_stamp_means_now():
+    assert command_time(0.0, 12.0, 0.5) == (12.0, None)
+
+
+def test_a_recent_stamp_is_the_time_given():
+    assert command_time(11.7, 12.0, 0.5) == (11.7, None)
 
 
 def test_an_old_stamp_is_refused_with_the_reason():
@@ -166,6 +198,10 @@ def test_an_old_stamp_is_refused_with_the_reason():
     assert "1.0 s old" in warning
     assert "timeout of 0.5 s" in warning
     assert "use_sim_time" in warning
+
+
+def test_a_slightly_future_stamp_counts_from_now():
+    assert command_time(12.2, 12.0, 0.5) == (12.0, None)
 
 
 def test_a_far_future_stamp_counts_from_now_with_a_warning():

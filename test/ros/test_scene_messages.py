@@ -10,7 +10,11 @@ import scene_requests as requests
 from geometry_msgs.msg import Point, Pose
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from moveit_msgs.msg import CollisionObject, PlanningScene, PlanningSceneWorld
+from moveit_msgs.msg import (
+    CollisionObject,
+    PlanningScene,
+    PlanningSceneWorld,
+)
 from scene_translation import (  # noqa: F401
     FRANKA,
     HAND,
@@ -23,12 +27,18 @@ from scene_translation import (  # noqa: F401
     refused,
 )
 from shape_msgs.msg import Mesh, MeshTriangle, Plane, SolidPrimitive
+from trajectory_msgs.msg import JointTrajectoryPoint
 
 from motion_nodes.core.robot.poses import from_xyz_rpy, inverse
 from motion_nodes.core.robot.tree import Box, Cylinder, Sphere
 from motion_nodes.core.scene.scene import Scene, difference
 from motion_nodes.core.scene.scenery import FLOOR, floor_of
-from motion_nodes.core.scene.shapes import Cone, HalfSpace, TriangleMesh, bounding_radius
+from motion_nodes.core.scene.shapes import (
+    Cone,
+    HalfSpace,
+    TriangleMesh,
+    bounding_radius,
+)
 from motion_nodes.ros.current_state import RobotFrames
 from motion_nodes.ros.messages.moveit_messages import pose_message
 from motion_nodes.ros.scene.scene_messages import SceneMessages
@@ -131,6 +141,18 @@ def test_moving_with_poses_of_shapes(messages):
     np.testing.assert_allclose(moved.parts[0].X_OS[:3, 3], (0.0, 0.0, 0.7))
     move.primitive_poses.append(Pose())
     assert "has 1 shapes, but the MOVE has 2 poses" in refused(messages, scene, move)
+
+
+def test_poses_of_shapes_that_were_appended_are_given_by_type(messages):
+    first = requests.box("rack", (0.1,) * 3, (0.0, 0.0, 0.0))
+    first.meshes = requests.cube_mesh("rack", 0.1, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)).meshes
+    more = requests.sphere("rack", 0.05, (0.0, 0.0, 0.0), operation=CollisionObject.APPEND)
+    move = requests.moved("rack", (0.0, 0.0, 0.0))
+    move.primitive_poses = [pose_message(from_xyz_rpy((x, 0.0, 0.0))) for x in (1.0, 2.0)]
+    move.mesh_poses = [pose_message(from_xyz_rpy((3.0, 0.0, 0.0)))]
+    parts = done(messages, Scene(), first, more, move).objects["rack"].parts
+    found = {type(part.solid): part.X_OS[0, 3] for part in parts}
+    assert found == {Box: 1.0, Sphere: 2.0, TriangleMesh: 3.0}
 
 
 def test_a_plane_keeps_its_coefficients_when_it_moves(messages):
@@ -324,6 +346,14 @@ def test_where_the_robot_is_must_be_known_for_its_frames_only(messages, robot):
     assert "waiting for joint_states" in refused(messages, scene, requests.attached("box", HAND))
 
 
+def test_unknown_touch_links_are_told(messages):
+    scene = done(messages, Scene(), requests.box("box", (0.1,) * 3, (0.5, 0.0, 0.2)))
+    message = requests.attached("box", HAND, ["panda_leftfinger", "panda_thumb"])
+    scene, findings = messages.apply(scene, message)
+    assert scene.attached["box"].touch_links == {"panda_leftfinger"}
+    assert "'panda_thumb' is not known" in findings.warnings[0]
+
+
 def cup(names=("handle",), poses=1, xyz=(0.5, 0.0, 0.2)):
     """Return a box with subframes, the first one 0.1 m above its center."""
     named = requests.box("cup", (0.1,) * 3, xyz)
@@ -358,6 +388,15 @@ def test_subframes_are_frames_and_follow_their_object_from_world_to_hand_and_bac
 @pytest.mark.parametrize("names", [("a",), ("a", "a"), ("a/b", "c"), ("", "c")])
 def test_invalid_subframes_are_refused(messages, names):
     assert "subframe" in refused(messages, Scene(), cup(names, 2))
+
+
+def test_unused_fields_of_attached_objects_are_named(messages):
+    message = requests.attached("cup", HAND)
+    message.object, message.weight = cup(), 0.3
+    message.detach_posture.points = [JointTrajectoryPoint()]
+    warnings = " ".join(messages.apply(Scene(), message)[1].warnings)
+    assert "weight" in warnings
+    assert "detach_posture" in warnings
 
 
 SCENERY = floor_of(FRANKA)

@@ -44,7 +44,12 @@ from motion_nodes.core.scene.scene import (
     pair_of,
     world_object,
 )
-from motion_nodes.core.scene.shapes import Capsule, Cone, HalfSpace, triangle_mesh
+from motion_nodes.core.scene.shapes import (
+    Capsule,
+    Cone,
+    HalfSpace,
+    triangle_mesh,
+)
 from motion_nodes.core.scene.voxels import OCTOMAP, voxels
 from motion_nodes.core.scene.world import World
 from motion_nodes.ros.current_state import RobotFrames
@@ -285,7 +290,8 @@ def test_a_matrix_says_for_each_pair_what_it_says(data):
     [
         AllowedCollisionMatrix(entry_names=["a", "b"]),
         AllowedCollisionMatrix(
-            entry_names=["a", "b"], entry_values=[AllowedCollisionEntry(enabled=[True])] * 2
+            entry_names=["a", "b"],
+            entry_values=[AllowedCollisionEntry(enabled=[True])] * 2,
         ),
         AllowedCollisionMatrix(default_entry_names=["a"]),
     ],
@@ -427,6 +433,15 @@ def test_bad_octomaps(messages):
         after, findings = messages.apply(scene, message)
         assert after is scene
         assert findings.refused
+
+
+def test_ten_thousand_objects_in_one_message(messages):
+    sent = [requests.sphere(f"o{i}", 0.01, (i * 0.01, 0.0, 0.0)) for i in range(10_000)]
+    scene, findings = messages.apply(Scene(), requests.diff(*sent))
+    assert findings.success
+    assert len(scene.objects) == 10_000
+    after = done(messages, scene, requests.moved("o77", (0.0, 0.0, 1.0)))
+    assert difference(scene, after).moved == ("o77",)
 
 
 def test_frames_with_a_prefix_are_the_robots_own(robot):

@@ -395,6 +395,28 @@ def test_a_service_that_has_ended_ends_its_repetitions(monkeypatch):
     assert not first.lost.is_set()
 
 
+def test_other_errors_and_warnings_are_those_of_the_caller():
+    with pytest.raises(ZeroDivisionError):
+        rclpy_internals.deliver(lambda: 1 / 0, lambda: None)
+    with pytest.warns(RuntimeWarning, match="failed to send response"):
+        Send(1)()  # of a node that is not ours
+    with pytest.warns(RuntimeWarning, match="another"):
+        rclpy_internals.deliver(lambda: warnings.warn("another", RuntimeWarning, 2), lambda: None)
+    assert not late_threads()
+
+
+@pytest.mark.long
+def test_the_number_of_late_responses_is_bounded(monkeypatch):
+    monkeypatch.setattr(rclpy_internals, "DISCOVERY_TIMEOUT", 1.0)
+    sends = [Send(1000) for _ in range(rclpy_internals.MAX_LATE + 5)]
+    for send in sends:
+        rclpy_internals.deliver(send, send.lost.set)
+    assert [send.lost.is_set() for send in sends[rclpy_internals.MAX_LATE :]] == [True] * 5
+    assert len(late_threads()) <= rclpy_internals.MAX_LATE
+    ended()
+    assert all(send.lost.is_set() for send in sends)
+
+
 @pytest.fixture
 def node_of_late_responses(client):
     made = EndpointNode("late")

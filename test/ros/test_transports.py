@@ -164,6 +164,11 @@ def test_security_that_would_not_be_there_is_refused(environment, named):
         check_security(environment)
 
 
+@pytest.mark.parametrize("environment", [{}, {"ROS_SECURITY_ENABLE": "false"}, ENFORCED])
+def test_other_settings_are_accepted(environment):
+    check_security(environment)
+
+
 def test_a_node_does_not_start_unprotected(tmp_path):
     (tmp_path / "enclaves").mkdir()
     command = [sys.executable, "-m", "motion_nodes.nodes", "mock_sim", "--ros-args"]

@@ -191,6 +191,16 @@ def test_problems_of_motion_bench_maker(franka):
             assert free == problem["valid"]
 
 
+def test_one_by_one_is_as_many_at_once(franka):
+    checker = CollisionChecker(franka, "arm", scene=random_scene(np.random.default_rng(5), 10))
+    Q = configurations(checker, 37, 5)
+    together = checker.are_free(Q)
+    assert together.shape == (37,)
+    assert 0 < together.sum() < 37
+    assert list(together) == [checker.is_free(q) for q in Q]
+    assert checker.are_free(np.empty((0, 7))).shape == (0,)
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e300])
 def test_no_number_is_not_free(franka, value):
     for checker in pair(franka):
@@ -206,6 +216,14 @@ def test_no_number_is_not_free(franka, value):
         assert list(np.flatnonzero(~checker.are_free(Q))) == [3]
         assert np.isnan(checker.distance(Q[3]).value)
         assert checker.problems(Q[3])
+
+
+def test_whole_turns_change_nothing(franka):
+    checker = CollisionChecker(franka, "arm", scene=random_scene(np.random.default_rng(6), 12))
+    Q = configurations(checker, 60, 6)
+    np.testing.assert_array_equal(
+        checker.are_free(Q), checker.are_free(Q + 2000.0 * np.pi * np.arange(-3, 4))
+    )
 
 
 def test_wrong_input_is_told(franka):
@@ -273,6 +291,12 @@ def test_edges_agree_with_their_configurations(franka):
         line = a + np.linspace(0.0, 0.4, 5)[:, None] * (b - a)
         each = [fast.edge_free(*edge) for edge in itertools.pairwise(line)]
         assert fast.line_free(line) == all(each)
+
+
+def test_an_edge_too_long_to_check_is_not_free(franka):
+    for checker in pair(franka):
+        far = franka.home[:7] + 1e9
+        assert not checker.edge_free(franka.home[:7], far)
 
 
 def call_state(kernel: KernelChecker, q: Array) -> int:

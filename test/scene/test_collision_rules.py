@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scene.checkers import configurations, pair
+from raised_errors import about
+from scene.checkers import NEAR, configurations, pair
 from scene.random_scenes import random_pose, random_scene
 from scene.slider_robot import sliding_robot
 
@@ -25,7 +26,7 @@ from motion_nodes.core.scene.scene import (
 )
 from motion_nodes.core.scene.shapes import HalfSpace, triangle_mesh
 from motion_nodes.core.scene.world import World
-from motion_nodes.errors import InvalidCommand
+from motion_nodes.errors import InvalidCommand, UnknownFrame
 
 
 @pytest.fixture(scope="module")
@@ -187,6 +188,28 @@ def test_a_moved_base_sees_the_world_from_there(franka):
         np.testing.assert_allclose(again[0].position, expected, atol=1e-9)
 
 
+@pytest.mark.long
+def test_ten_thousand_objects_are_sorted_out(franka):
+    """The verdict with thousands of far and small objects is that of the few near ones."""
+    rng = np.random.default_rng(10)
+    near = random_scene(rng, 9, size=0.04)
+    objects = dict(near.objects)
+    small = Sphere(0.002)
+    for index in range(10_000):
+        X = random_pose(rng, 0.7, 4.0)
+        objects[f"grain_{index}"] = world_object(f"grain_{index}", small, X)
+    fast = CollisionChecker(franka, "arm", scene=Scene(objects))
+    positions = np.array([objects[f"grain_{i}"].X_WO[:3, 3] for i in range(10_000)])
+    alone = CollisionChecker(franka, "arm", scene=near)
+    Q = configurations(fast, 20, 10)
+    for q, free in zip(Q, fast.are_free(Q), strict=True):
+        spheres = alone.sphere_positions(q)
+        gaps = np.linalg.norm(positions[:, None] - spheres[None, :, :3], axis=2) - spheres[:, 3]
+        gap = gaps.min() - 0.002
+        if abs(gap) > NEAR:
+            assert free == (gap > 0.0 and alone.is_free(q))
+
+
 def test_the_ground_counts_everywhere(franka):
     q = franka.home[:7]
     for checker in pair(franka):
@@ -221,6 +244,14 @@ def test_reasons_come_in_order_and_worst_first(franka):
     assert checker.problems(franka.home[:7] * 0.0 + q, tolerance=1.0)[0].startswith("panda_")
 
 
+def test_limits_of_other_checks_do_not_count(franka):
+    q = franka.home[:7].copy()
+    q[6] = 4.0  # turns the hand beyond its limit
+    for checker in pair(franka):
+        assert checker.is_free(q)
+        assert checker.problems(q)
+
+
 def test_steps_of_joints_whose_range_is_beyond_half_a_turn_or_metres_away(tmp_path):
     """A rail from 4 to 9 m on a turntable from 4 to 5 rad."""
     limits = '<limit lower="4" upper="{}" velocity="1" effort="1"/>'
@@ -240,7 +271,8 @@ def test_steps_of_joints_whose_range_is_beyond_half_a_turn_or_metres_away(tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("solid", "x"), [(Sphere(1e300), 0.0), (Box((1.0, 1e8, 1.0)), 0.0), (Sphere(0.1), 1e300)]
+    ("solid", "x"),
+    [(Sphere(1e300), 0.0), (Box((1.0, 1e8, 1.0)), 0.0), (Sphere(0.1), 1e300)],
 )
 def test_numbers_beyond_what_is_plausible_are_no_objects(solid, x):
     with pytest.raises(InvalidCommand):
@@ -350,7 +382,23 @@ def test_a_gripper_carries_with_all_its_fingers(name):
         assert fingers | palms <= touch_links(robot, link)
 
 
+def test_fingers_that_mimic_others_touch_too():
+    robot = load_robot("open_manipulator_x")
+    assert {"gripper_left_link", "gripper_right_link"} <= touch_links(robot, robot.tool_frame)
+
+
 def test_an_arm_without_a_gripper_touches_with_its_flange():
     found = touch_links(load_robot("ur10e"), "tool0")
     assert "wrist_3_link" in found
     assert "wrist_2_link" not in found
+
+
+def test_wheels_are_no_gripper():
+    robot = load_robot("jetbot")
+    wheels = {robot.tree.joint(joint).child for joint in robot.base.wheel_names}
+    assert not wheels & touch_links(robot, robot.base_frame)
+
+
+def test_an_unknown_link():
+    with pytest.raises(UnknownFrame, check=about("panda_hnad")):
+        touch_links(load_robot("franka"), "panda_hnad")

@@ -301,3 +301,9 @@ def test_links_keep_a_small_distance(tmp_path, gap, free):
     assert bool(contacts) != free
     for contact in contacts:
         assert contact.depth == pytest.approx(SELF_CLEARANCE - gap, abs=2 * RESTING_DEPTH)
+
+
+def test_links_that_are_closer_in_a_named_state_may_be_so(tmp_path):
+    checker = CollisionChecker(two_plates(tmp_path, 1e-4, 0.0))
+    assert checker.exact.is_free([0.0, 0.0])
+    assert not checker.exact.is_free([0.0, -2e-4])

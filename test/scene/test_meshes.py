@@ -41,6 +41,11 @@ def written(folder: Path, name: str, content: bytes) -> Path:
     return path
 
 
+def test_a_sound_collada_file_is_read(tmp_path):
+    mesh = read_mesh(written(tmp_path, "m.dae", DAE.encode()))
+    np.testing.assert_array_equal(mesh.vertices, [(0, 0, 0), (1, 0, 0), (0, 1, 0)])
+
+
 @pytest.mark.parametrize(
     ("before", "after", "words"),
     [
@@ -160,6 +165,11 @@ def test_a_loop_gets_scenes_whose_meshes_are_prepared(monkeypatch):
     scenes.close()
 
 
+def test_a_mesh_counts_as_prepared_where_nothing_can_be_stored(monkeypatch):
+    monkeypatch.setattr(cache, "writable_folder", lambda: None)
+    assert MeshPreparation().ready([ring()])
+
+
 def test_a_mesh_counts_as_prepared_where_no_process_can_be_started(monkeypatch):
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
@@ -168,6 +178,16 @@ def test_a_mesh_counts_as_prepared_where_no_process_can_be_started(monkeypatch):
     preparation = MeshPreparation()
     preparation.ready([ring()])
     assert preparation.ready([ring()])
+
+
+def test_meshes_and_compiled_code_do_not_displace_each_other(monkeypatch):
+    monkeypatch.setattr(cache, "_MAX_ENTRIES", 1)
+    monkeypatch.setattr(cache, "_MAX_MESHES", 2)
+    cache.write_entry("code", b"1")
+    for k in range(3):
+        cache.write_entry(f"{cache.MESHES}{k}", b"2")
+    assert cache.read_entry("code") == b"1"
+    assert cache.cache_state().entries == 3
 
 
 def ball(count: int, seed: int = 0) -> np.ndarray:
@@ -229,3 +249,15 @@ def test_closest_points_are_on_the_triangle_and_none_is_closer():
             rcond=None,
         )[0]
         assert solved.min() > -1e-9
+
+
+@pytest.mark.parametrize(
+    ("corners", "nearest"),
+    [
+        ([[0, 0, 0], [1, 0, 0], [2, 0, 0]], [1.5, 0, 0]),
+        ([[1, 1, 1], [1, 1, 1], [1, 1, 1]], [1, 1, 1]),
+    ],
+)
+def test_triangles_without_an_area_are_edges_or_points(corners, nearest):
+    found = nearest_on_triangles(np.array(corners, float), np.array([1.5, 3.0, 0.0]))
+    np.testing.assert_allclose(found, nearest)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from raised_errors import about
 
+from motion_nodes.core.bases.from_robot import root_height
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.loader import available_robots, load_robot
 from motion_nodes.core.robot.placement import parse_placement
@@ -30,6 +31,7 @@ from motion_nodes.errors import InvalidCommand, InvalidConfig
 
 SHIPPED = {name: load_robot(name) for name in sorted(available_robots())}
 ARMS = [name for name, robot in SHIPPED.items() if robot.kind == "arm" and robot.arm_joints]
+DRIVING = [name for name, robot in SHIPPED.items() if robot.base is not None]
 
 
 class Heights:
@@ -87,6 +89,15 @@ def test_only_what_no_joint_moves_may_touch_the_floor_and_all_named_states_are_f
             q[index[joint]] = value
         assert checker.is_free(q)
     assert floor.objects[FLOOR].kind == SCENERY
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", DRIVING)
+def test_a_driving_robot_stands_on_the_floor_with_its_wheels(name):
+    robot = load_robot(name)
+    floor = floor_of(robot, -root_height(robot))
+    checker = CollisionChecker(robot, robot.joint_names, scene=floor.scene())
+    assert not [c for c in checker.explain(robot.home) if FLOOR in c.pair]
 
 
 def test_fixed_parts_of_another_arm_stand_where_it_stands():
@@ -224,6 +235,21 @@ def test_links_and_attached_bodies_are_checked_as_they_are():
         free = one.is_free(HOME)
         checked.set_scene(bare)
         assert free == one.is_free(HOME)
+
+
+def test_scale_enlarges_about_the_centre_and_reduces(placed):
+    checker, world = placed
+    without = distance_of(checker)
+    results = {}
+    for scale in (0.5, 1.5):
+        world.set_margin(HAND, scale=scale)
+        checker.set_scene(world.scene)
+        results[scale] = distance_of(checker)
+    world.set_margin(HAND)
+    checker.set_scene(world.scene)
+    assert results[0.5] > without + 0.01 > without > results[1.5] + 0.01
+    box = scaled(Part(Box((0.1, 0.2, 0.3)), np.eye(4)), 2.0)
+    assert box.solid == Box((0.2, 0.4, 0.6))
 
 
 def test_spheres_of_a_scaled_mesh_are_those_of_the_mesh_scaled():

@@ -5,12 +5,14 @@ import numpy as np
 import pytest
 from scene.random_scenes import KINDS, coal_distance, l_shaped_mesh, random_pose, random_solid
 
-from motion_nodes.core.robot.tree import Sphere
+from motion_nodes.core.robot.tree import Box, Cylinder, Sphere
+from motion_nodes.core.scene import distance_field
 from motion_nodes.core.scene.distance_field import field_around
 from motion_nodes.core.scene.mesh_distance import signed_distance, surface_of
 from motion_nodes.core.scene.robot_spheres import COUNT, cover
-from motion_nodes.core.scene.shapes import triangle_mesh
+from motion_nodes.core.scene.shapes import Capsule, Cone, HalfSpace, triangle_mesh
 from motion_nodes.core.scene.voxels import voxels
+from motion_nodes.errors import InvalidCommand
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "ground"])
@@ -39,6 +41,22 @@ def test_distance_grows_by_one_along_its_direction(kind):
     # Where two directions are equally short, a step may change the nearest one.
     assert np.mean(np.abs(steepness - 1.0) < 1e-4) > 0.98
     assert (steepness < 1.0 + 1e-6).all()
+
+
+def test_points_in_the_middle_have_a_way_out():
+    solids = (Sphere(0.1), Box((0.2, 0.3, 0.4)), Cylinder(0.1, 0.4), Capsule(0.1, 0.2))
+    for solid in (*solids, Cone(0.1, 0.3)):
+        distance, direction = signed_distance(solid, np.zeros((1, 3)))
+        assert distance[0] < 0.0
+        assert np.linalg.norm(direction) == pytest.approx(1.0)
+
+
+def test_nan_stays_nan():
+    points = np.array([[np.nan, 0.0, 0.0], [0.0, 0.0, 5.0]])
+    for solid in (Sphere(0.1), Box((0.2, 0.3, 0.4)), Cylinder(0.1, 0.4), l_shaped_mesh(0.3)):
+        distance = signed_distance(solid, points)[0]
+        assert np.isnan(distance[0])
+        assert np.isfinite(distance[1])
 
 
 def test_inside_of_a_closed_mesh_that_is_not_convex():
@@ -87,6 +105,31 @@ def test_a_cover_holds_the_solid_and_tells_its_excess(kind):
         held = (gaps <= found.spheres[:, 3]).any(axis=1)
         assert held[distance <= 0.0].all()
         assert distance[held].max() <= found.excess + 1e-9
+
+
+def test_a_plate_needs_no_more_excess_than_its_cells():
+    assert cover(Box((0.6, 0.3, 0.02))).excess < 0.04
+    assert cover(Sphere(0.1)).excess == 0.0
+    assert cover(Capsule(0.05, 0.2)).excess < 0.05 * 0.05 + 1e-9
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("size", [5e-324, 1e-200, 1e-70, 1e-12])
+def test_solids_without_extent_have_a_cover(size):
+    corners = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1.0]])
+    triangles = [[0, 1, 2], [0, 1, 3], [0, 2, 3], [1, 2, 3]]
+    solids = [Capsule(size, 1.0), Cylinder(size, 1.0), Box((size, 1.0, 1.0))]
+    if size > 1e-75:  # smaller ones have no area
+        solids.append(triangle_mesh(size * corners, triangles))
+    for solid in solids:
+        spheres = cover(solid).spheres
+        assert len(spheres)
+        assert np.isfinite(spheres).all()
+
+
+def test_a_half_space_has_no_cover():
+    with pytest.raises(InvalidCommand):
+        cover(HalfSpace())
 
 
 EDGE, REACH = 0.04, 0.3
@@ -145,3 +188,8 @@ def test_slices_are_between_the_layers():
         np.testing.assert_allclose(
             field.slice_at(height).ravel(), field.distance(points), atol=1e-5
         )
+
+
+def test_fields_that_are_too_large_are_not_made(monkeypatch):
+    monkeypatch.setattr(distance_field, "MOST_VOXELS", 1000)
+    assert field_around(voxels(EDGE, [(0, 0, 0), (100, 0, 0)]), REACH) is None

@@ -19,6 +19,7 @@ from motion_nodes.core.scene.scene import (
     AllowedCollisions,
     AttachedBody,
     Part,
+    Scene,
     WorldObject,
     checked_pose,
     difference,
@@ -114,7 +115,10 @@ def test_attaching_and_detaching_keeps_the_place_in_the_world():
         (lambda w: w.detach("can", None), "can"),
         (lambda w: w.attach_object("bell", "hand", np.eye(4)), "bell"),
         (lambda w: w.attach_object("can", "hand", np.zeros((4, 4))), "link 'hand'"),
-        (lambda w: w.attach(AttachedBody("ground", "hand", np.eye(4), PLANE)), "ground"),
+        (
+            lambda w: w.attach(AttachedBody("ground", "hand", np.eye(4), PLANE)),
+            "ground",
+        ),
     ],
 )
 def test_what_is_refused_changes_nothing(change, words):
@@ -123,6 +127,20 @@ def test_what_is_refused_changes_nothing(change, words):
     with pytest.raises(InvalidCommand, check=about(words)):
         change(world)
     assert world.scene is before
+
+
+def test_static_objects_do_not_move():
+    world = World()
+    world.add(world_object("wall", Box((1, 1, 1)), static=True))
+    with pytest.raises(InvalidCommand, check=about("wall")):
+        world.move({"wall": np.eye(4)})
+
+
+def test_an_attached_name_cannot_be_added():
+    world = World()
+    world.attach(AttachedBody("can", "hand", np.eye(4), (Part(Sphere(0.1), np.eye(4)),)))
+    with pytest.raises(InvalidCommand):
+        world.add(CAN)
 
 
 @pytest.mark.parametrize(
@@ -160,6 +178,14 @@ def test_who_may_touch_whom():
     assert not by_name.with_pairs([("a", "z")], False).allows("a", "z")
     assert not by_name.with_default("a", None).allows("a", "z")
     assert allowed == AllowedCollisions()
+
+
+def test_another_scene_is_taken_whole():
+    world = filled()
+    revision = world.revision
+    world.replace(Scene({"ball": BALL}, revision=77))
+    assert set(world.scene.objects) == {"ball"}
+    assert world.revision == revision + 1
 
 
 def random_matrix(rng: Any, links: list[str], objects: list[str]) -> AllowedCollisions:

@@ -98,6 +98,16 @@ def test_a_fast_turntable_does_not_make_it_creep(speed):
     assert abs(way) < 5e-5
 
 
+def test_a_turntable_that_is_too_fast_throws_the_object_off():
+    """The cone bounds the force: w^2 r = 1.05 mu g slides, 0.95 of it does not."""
+    radius, friction = 0.4, 0.5
+    model = turntable(radius, friction)
+    for excess, slides in ((0.95, False), (1.05, True)):
+        speed = float(np.sqrt(excess * friction * 9.81 / radius))
+        way = slid(model, speed, 1.5, Stiction(model))
+        assert way > 0.05 if slides else abs(way) < 3e-4, (excess, way)
+
+
 # ---- between fingers
 
 
@@ -134,6 +144,20 @@ def test_what_is_carried_fast_stays_where_it_was_gripped(shape, tmp_path):
     change = inverse(before) @ in_hand(hand)
     assert np.linalg.norm((in_hand(hand) - before)[:3, 3]) < 3e-4
     assert np.arccos(np.clip(0.5 * (np.trace(change[:3, :3]) - 1.0), -1.0, 1.0)) < 0.02
+
+
+@pytest.mark.long
+def test_it_slips_at_the_force_of_coulomb():
+    hand = held("box")
+    weight = 0.1 * 9.81
+    bound = 2.0 * FRICTION * EFFORT
+    for share, slips in ((0.95, False), (1.05, True)):
+        before = in_hand(hand)
+        pull = np.array((0.0, 0.0, weight - share * bound, 0.0, 0.0, 0.0))
+        hand.world.push_object("item", pull, 0.3)
+        hand.run(lambda: False, 0.25)
+        way = float(np.linalg.norm((in_hand(hand) - before)[:3, 3]))
+        assert way > 5e-3 if slips else way < 3e-4, (share, way)
 
 
 def test_a_suction_pad_carries_without_creep():

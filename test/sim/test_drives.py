@@ -5,11 +5,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from raised_errors import about
 
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.robot.robot import Robot
-from motion_nodes.errors import InvalidCommand
+from motion_nodes.errors import InvalidCommand, UnknownJoint
 from motion_nodes.extras.sim.backend import MockWorld, RobotPlacement
 from motion_nodes.extras.sim.drive_targets import DriveMode, DriveTargets, JointTargets
 from motion_nodes.extras.sim.mjcf import WorldConfig
@@ -72,6 +73,13 @@ def test_a_joint_that_changes_mode_drops_the_targets_of_its_old_mode(spinner):
     assert np.isnan(targets.velocity[0])
 
 
+def test_a_joint_that_keeps_its_mode_keeps_the_channels_not_given(spinner):
+    targets = DriveTargets("s", spinner)
+    accept(targets, JointTargets([0.5], [0.25], [1.5]), 0.0)
+    accept(targets, JointTargets([0.75]), 0.0)
+    assert (targets.position[0], targets.velocity[0], targets.effort[0]) == (0.75, 0.25, 1.5)
+
+
 def test_joints_change_mode_independently(franka):
     targets = DriveTargets("arm", franka)
     n = len(targets.joint_names)
@@ -110,6 +118,14 @@ def test_nan_keeps_the_previous_target_to_the_bit(seed):
     assert targets.position[~silent].tobytes() == command[~silent].tobytes()
 
 
+def test_a_command_without_any_value_changes_nothing(franka):
+    targets = DriveTargets("arm", franka)
+    before = snapshot(targets)
+    assert not accept(targets, JointTargets(np.full(len(franka.joint_names), nan)), 3.0)
+    assert not accept(targets, JointTargets(), 3.0)
+    assert snapshot(targets) == before
+
+
 @pytest.mark.parametrize(
     ("command", "words"),
     [
@@ -135,12 +151,28 @@ def test_bad_commands_are_rejected_whole(make_spinner, command, words):
     assert snapshot(targets) == before
 
 
+def test_one_bad_joint_rejects_the_good_ones_too(franka):
+    targets = DriveTargets("arm", franka)
+    before = snapshot(targets)
+    velocity = np.zeros(len(franka.joint_names))
+    velocity[-1] = inf
+    with pytest.raises(InvalidCommand, check=about("panda_finger_joint2")):
+        accept(targets, JointTargets(franka.home + 0.01, velocity), 1.0)
+    assert snapshot(targets) == before
+
+
 def test_a_drive_without_stiffness_refuses_positions(rover):
     targets = DriveTargets("rover", rover)
     before = snapshot(targets)
     with pytest.raises(InvalidCommand):
         accept(targets, JointTargets([nan, 1.0], [2.0, nan]), 0.0)
     assert snapshot(targets) == before
+
+
+def test_a_drive_without_damping_refuses_speeds(make_spinner):
+    targets = DriveTargets("s", make_spinner(damping=0.0))  # type: ignore[operator]
+    with pytest.raises(InvalidCommand):
+        accept(targets, JointTargets(None, [1.0]), 0.0)
 
 
 def test_a_position_drive_described_without_stiffness_says_so(make_spinner):
@@ -171,6 +203,15 @@ def test_release_of_an_effort_drive_leaves_it_limp(spinner):
     assert arm.release_stale(1.0, 0.5) == ("spin",)
     assert arm.mode[0] == DriveMode.EFFORT
     assert arm.feed()[0] == 0.0
+
+
+def test_release_of_an_unknown_joint_releases_nothing(rover):
+    wheels = DriveTargets("rover", rover)
+    accept(wheels, JointTargets(None, [3.0, 4.0]), 0.0)
+    before = snapshot(wheels)
+    with pytest.raises(UnknownJoint, check=about("left_weel_joint")):
+        wheels.release(["right_wheel_joint", "left_weel_joint"])
+    assert snapshot(wheels) == before
 
 
 def test_the_watchdog_releases_only_what_is_stale(rover):
@@ -252,6 +293,24 @@ def test_accelerometer_at_rest_and_in_free_fall(world):
     np.testing.assert_allclose(
         mock.base_acceleration("go2"), X_WR[:3, :3].T @ [0.0, 0.0, 9.80665], atol=0.01
     )
+
+
+def test_accelerometer_is_the_derivative_of_the_velocity(world):
+    world.set_gains("go2", np.full(12, 40.0), np.full(12, 1.0))
+    world.command("go2", JointTargets(world.state("go2").position + 0.1, np.zeros(12)))
+    world.step()
+    checked = 0
+    for _ in range(40):
+        R0 = world.base_pose("go2")[:3, :3]
+        v0 = R0 @ world.base_twist("go2")[:3]
+        world.step()
+        R1 = world.base_pose("go2")[:3, :3]
+        v1 = R1 @ world.base_twist("go2")[:3]
+        # Within a step the orientation changes by the angular velocity times its duration.
+        measured = R1 @ world.base_acceleration("go2") - [0.0, 0.0, 9.80665]
+        np.testing.assert_allclose(measured * world.time_step, v1 - v0, atol=2e-4)
+        checked += np.abs(v1 - v0).max() > 1e-3
+    assert checked > 5
 
 
 def test_streams_to_drives_with_set_gains_act_at_once(world):

@@ -237,6 +237,12 @@ def test_a_mesh_is_loaded_scaled_and_collides(make_spinner, tmp_path):
     assert any(geom.id in contact.geom for contact in world.data.contact)
 
 
+def test_a_missing_mesh_names_the_file(make_spinner):
+    robot = mesh_robot(make_spinner, "nowhere.stl")
+    with pytest.raises(InvalidDescription, check=about("nowhere.stl")):
+        MujocoWorld([RobotPlacement(robot, "r")])
+
+
 def test_a_mesh_that_cannot_be_read_is_refused_for_contact(make_spinner, tmp_path):
     (tmp_path / "cube.dae").write_text("<COLLADA/>")
     robot = mesh_robot(make_spinner, "../cube.dae")
@@ -333,6 +339,13 @@ def test_the_step_comes_from_the_description_unless_given(rover):
         WorldConfig(gravity=(0.0, 0.0, np.inf))
 
 
+def test_the_specification_can_be_exported(rover):
+    world = MujocoWorld([RobotPlacement(rover, "r")])
+    again = mujoco.MjModel.from_xml_string(world.spec.to_xml())
+    assert again.nq == world.model.nq
+    np.testing.assert_allclose(again.body_mass, world.model.body_mass)
+
+
 _PROFILE = (
     (-0.1, 0.0), (0.1, 0.0), (0.1, 0.2), (0.06, 0.2), (0.06, 0.04), (-0.06, 0.04), (-0.06, 0.2),
     (-0.1, 0.2),
@@ -381,6 +394,16 @@ def test_a_notch_is_free_and_walls_are_solid(make_spinner, tmp_path):
     assert touched(robot, notch, floor, *walls) == [False, True, True, True]
 
 
+def test_a_scale_applies_to_the_hulls(make_spinner, tmp_path):
+    write_stl(tmp_path / "u.stl", 1e3 * u_corners())
+    robot = make_spinner(shape='<mesh filename="../u.stl" scale="0.001 0.001 -0.001"/>')
+    assert touched(robot, (0.0, 0.0, -0.12), (0.0, 0.0, -0.05), (0.08, 0.0, -0.2)) == [
+        False,
+        True,
+        True,
+    ]
+
+
 def test_formats_that_mujoco_does_not_read_collide(make_spinner, tmp_path):
     import trimesh
 
@@ -389,6 +412,13 @@ def test_formats_that_mujoco_does_not_read_collide(make_spinner, tmp_path):
     mesh.export(tmp_path / "u.ply")
     robot = make_spinner(shape='<mesh filename="../u.ply"/>')
     assert touched(robot, (0.0, 0.0, 0.12), (0.08, 0.0, 0.2)) == [False, True]
+
+
+def test_a_flat_mesh_collides(make_spinner, tmp_path):
+    square = np.array([(-0.1, -0.1, 0.05), (0.1, -0.1, 0.05), (0.1, 0.1, 0.05), (-0.1, 0.1, 0.05)])
+    write_stl(tmp_path / "plate.stl", square[[(0, 1, 2), (0, 2, 3)]])
+    robot = make_spinner(shape='<mesh filename="../plate.stl"/>')
+    assert touched(robot, (0.0, 0.0, 0.06), (0.0, 0.0, 0.08)) == [True, False]
 
 
 def test_hulls_are_kept_on_disk(tmp_path, monkeypatch, make_spinner):

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Physics of the MuJoCo world against closed forms and ideal kinematics; determinism; sleep."""
 
+from collections.abc import Callable
+
 import mujoco
 import numpy as np
 import pytest
@@ -11,7 +13,10 @@ from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.tree import Box, Sphere
+from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.scene.scene import Part
+from motion_nodes.core.trajectory.time_parameterization import retime
+from motion_nodes.core.trajectory.timed_path import PathEfforts
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.extras.sim import backend
 from motion_nodes.extras.sim.backend import RobotPlacement, SimulationDiverged
@@ -23,6 +28,7 @@ from motion_nodes.extras.sim.mjcf_shapes import Obstacle
 from motion_nodes.extras.sim.mujoco_world import MujocoWorld
 from motion_nodes.extras.sim.scene_bodies import SceneBody
 
+MakeRobot = Callable[..., Robot]
 nan = np.nan
 INERTIA = 0.04 + 0.06
 """Inertia of the spinner about its axis: rotor and armature [kg m^2]."""
@@ -60,6 +66,25 @@ def mean_twist(world: MujocoWorld, name: str, steps: int) -> np.ndarray:
     return total / steps
 
 
+@pytest.mark.long
+def test_every_named_state_of_the_franka_is_held_within_a_hundredth(franka):
+    world = world_of(franka)
+    for state in franka.state_names:
+        q = franka.named_state(state)
+        world.reset()
+        world.command("r", JointTargets(q))
+        world.step(1500)
+        sample = world.state("r")
+        np.testing.assert_allclose(sample.position, q, atol=0.01, err_msg=state)
+        assert np.abs(sample.velocity).max() < 1e-6
+
+
+def test_the_franka_holds_home_before_any_command(franka):
+    world = world_of(franka)
+    world.step(1000)
+    np.testing.assert_allclose(world.state("r").position, franka.home, atol=0.005)
+
+
 def test_at_rest_the_drives_of_the_franka_bear_gravity(franka):
     world = world_of(franka)
     world.step(1500)
@@ -70,6 +95,24 @@ def test_at_rest_the_drives_of_the_franka_bear_gravity(franka):
     effort = world.state("r").effort[arm.indices]
     assert np.abs(effort).max() > 10.0
     np.testing.assert_allclose(effort, world.data.qfrc_bias[dofs], atol=1e-6)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("joint", range(7))
+@pytest.mark.parametrize("size", [0.1, 0.5])
+def test_a_step_of_a_franka_joint_does_not_oscillate(franka, joint, size):
+    world = world_of(franka)
+    q = franka.home.copy()
+    q[joint] += size
+    world.command("r", JointTargets(q))
+    path = []
+    for _ in range(500):
+        world.step()
+        path.append(world.state("r").position[joint])
+    progress = (np.array(path) - franka.home[joint]) / size
+    assert progress.max() < 1.03
+    assert np.diff(progress).min() > -0.005
+    np.testing.assert_allclose(progress[-1], 1.0, atol=0.03)
 
 
 def test_a_small_step_follows_the_closed_form(make_spinner):
@@ -94,6 +137,13 @@ def test_velocity_mode_holds_the_speed_without_stiffness(make_spinner):
     start = world.state("r").position[0]
     world.step(500)
     np.testing.assert_allclose(world.state("r").position[0] - start, 1.5, rtol=1e-6)
+
+
+def test_velocity_mode_droops_by_the_losses_of_the_joint(make_spinner):
+    world = world_of(make_spinner(loss=0.5))
+    world.command("r", JointTargets(velocity=[1.5]))
+    world.step(1000)
+    np.testing.assert_allclose(world.state("r").velocity, 1.5 * 4.0 / (4.0 + 0.5), rtol=1e-7)
 
 
 @pytest.mark.parametrize("effort", [0.5, -2.0])
@@ -149,6 +199,25 @@ def test_a_base_moves_as_its_kinematics_say(name, vx, wz, request):
     assert abs(twist[0] - vx) < 0.01 * abs(vx) + 0.002
     assert abs(twist[5] - wz) < 0.02 * abs(wz) + 0.002
     np.testing.assert_allclose(twist[[2, 3, 4]], 0.0, atol=0.005)
+
+
+def test_a_turn_on_the_spot_stays_on_the_spot(jetbot):
+    world = world_of(jetbot)
+    world.command("r", wheel_targets(jetbot, 0.0, 2.0))
+    world.step(int(2 * np.pi / 2.0 / world.time_step))
+    assert np.linalg.norm(world.base_pose("r")[:2, 3]) < 0.005
+
+
+def test_a_base_stands_still_when_told_zero(jetbot):
+    world = world_of(jetbot)
+    world.command("r", wheel_targets(jetbot, 0.3, 1.0))
+    world.step(500)
+    world.command("r", wheel_targets(jetbot, 0.0, 0.0))
+    world.step(250)
+    before = world.base_pose("r")
+    world.step(2500)
+    np.testing.assert_allclose(world.base_pose("r"), before, atol=1e-5)
+    assert np.abs(world.base_twist("r")).max() < 1e-5
 
 
 def test_the_caster_slides_without_friction_and_wheels_grip(jetbot):
@@ -266,6 +335,18 @@ def test_equal_commands_give_equal_worlds_to_the_bit_also_after_reset(franka, je
     assert drive(used) == drive(fresh)
 
 
+def test_stepping_at_once_equals_stepping_singly(rover):
+    one, many = world_of(rover), world_of(rover)
+    for world in (one, many):
+        world.command("r", wheel_targets(rover, 0.2, 0.4))
+    many.step(200)
+    for _ in range(200):
+        one.step()
+    np.testing.assert_array_equal(one.data.qpos, many.data.qpos)
+    assert one.time == many.time
+    np.testing.assert_allclose(many.time, 0.4)
+
+
 def test_the_watchdog_stops_wheels_that_are_not_told_any_more(jetbot):
     world = world_of(jetbot)
     world.command("r", wheel_targets(jetbot, 0.3, 0.0))
@@ -293,6 +374,26 @@ def test_a_runaway_is_reported_and_reset_helps(rover, value):
     np.testing.assert_array_equal(world.data.qpos, fresh.data.qpos)
 
 
+def test_an_absurd_drive_is_reported_not_hidden(make_spinner):
+    world = world_of(make_spinner(effort=1e9))
+    world.command("r", JointTargets(effort=[1e9]))
+    with pytest.raises(SimulationDiverged):
+        world.step(200)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("stiffness", [1e6, 1e9])
+def test_very_stiff_drives_are_stable(make_spinner, stiffness):
+    robot = make_spinner(stiffness=stiffness, damping=stiffness * 1e-3, effort=1e15)
+    world = world_of(robot)
+    for target in np.sin(np.linspace(0.0, 6.0, 300)):
+        world.command("r", JointTargets([target]))
+        world.step(5)
+        assert abs(world.state("r").position[0] - target) < 0.01
+    world.step(100)
+    np.testing.assert_allclose(world.state("r").position, target, atol=1e-6)
+
+
 def test_a_saturated_drive_presses_without_chatter(franka):
     table = Obstacle("table", Box((0.5, 0.4, 0.4)), from_xyz_rpy((0.55, 0.0, 0.2)))
     world = MujocoWorld([RobotPlacement(franka, "r")], WorldConfig(obstacles=(table,)))
@@ -309,6 +410,36 @@ def test_a_saturated_drive_presses_without_chatter(franka):
         assert np.abs(sample.velocity).max() < 0.01
         assert (np.abs(sample.effort) <= limit * (1 + 1e-9)).all()
     assert np.abs(sample.effort[:7] / limit[:7]).max() > 0.9
+
+
+@pytest.mark.long
+def test_a_motion_at_the_effort_limits_is_followed(franka):
+    """Planned motions respect the effort limits, so that drives follow them at full speed."""
+    joints = franka.group("arm").joints
+    rng, limits = np.random.default_rng(5), franka.limits.select(joints)
+    efforts = PathEfforts(franka, joints, franka.home)
+    world = MujocoWorld([RobotPlacement(franka, "r", from_xyz_rpy((0.0, 0.0, 3.0)))])
+    max_effort = np.array([franka.drive(name).max_effort for name in joints])
+    checker, used = CollisionChecker(franka, joints), 0.0
+    for _ in range(6):
+        goal = franka.home[:7]
+        while np.abs(goal - franka.home[:7]).max() < 1.5 or not checker.is_free(goal):
+            goal = rng.uniform(limits.lower, limits.upper)
+        motion = retime([franka.home[:7], goal], limits, efforts=efforts)
+        world.reset()
+        for t in np.arange(1, 1 + round(motion.duration / world.time_step)) * world.time_step:
+            sample = motion.sample(t)
+            q, v = franka.home.copy(), np.zeros(9)
+            q[:7], v[:7] = sample.position, sample.velocity
+            world.command("r", JointTargets(q, v))
+            world.step()
+            state = world.state("r")
+            if world.contacts():
+                break
+            np.testing.assert_allclose(state.position, q, atol=0.008)
+            assert (np.abs(state.velocity[:7]) <= 1.03 * limits.velocity).all()
+            used = max(used, float((np.abs(state.effort[:7]) / max_effort).max()))
+    assert used > 0.8, "the motions do not reach the effort limits"
 
 
 def test_a_change_of_modes_is_not_interpolated(franka):
@@ -423,7 +554,14 @@ def applies_a_force(world: MujocoWorld) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [commands, changes_gains, pushes_the_cube, places_the_cube, writes_the_state, applies_a_force],
+    [
+        commands,
+        changes_gains,
+        pushes_the_cube,
+        places_the_cube,
+        writes_the_state,
+        applies_a_force,
+    ],
 )
 def test_a_change_wakes_it(world, change):
     before = world.data.qpos.copy()
@@ -462,6 +600,13 @@ def test_a_motion_after_sleep_is_that_of_a_world_that_never_slept(world):
         commands(each)
         run(each, 0.5)
     np.testing.assert_allclose(world.data.qpos, other.data.qpos, atol=1e-6)
+
+
+def test_a_moving_world_does_not_sleep(world):
+    commands(world)
+    for _ in range(40):
+        assert not sleeps(world)
+        run(world, 0.005)
 
 
 def test_a_world_at_rest_sleeps_again(world):

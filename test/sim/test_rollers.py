@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from pathlib import Path
 
+import mujoco
 import numpy as np
 import pytest
 from sim.lockstep_robot import NAME, WheeledRobot
@@ -118,6 +119,13 @@ def test_the_roller_at_the_floor_has_the_angle_of_the_kinematics(angle):
         np.testing.assert_allclose(rotation.T @ rotation, np.eye(3), atol=1e-12)
 
 
+def test_rollers_are_no_joints_of_the_robot(kaya):
+    world = MujocoWorld([RobotPlacement(kaya, "r")])
+    assert world.joint_names("r") == ("axle_0_joint", "axle_1_joint", "axle_2_joint")
+    assert world.model.njnt == 1 + 3 + 30
+    assert world.model.nu == 3
+
+
 def test_only_rollers_touch_the_floor_and_no_part_of_the_robot(kaya):
     world = MujocoWorld([RobotPlacement(kaya, "r")])
     world.command("r", JointTargets(velocity=[3.0, -5.0, 8.0]))
@@ -191,6 +199,16 @@ def test_rollers_give_way_along_their_own_direction_only(kaya):
     assert abs(moved[1]) < 0.02
 
 
+def test_robots_on_rollers_meet_obstacles_and_each_other(kaya):
+    world = MujocoWorld(
+        [RobotPlacement(kaya, "a"), RobotPlacement(kaya, "b", from_xyz_rpy((0.5, 0.0, 0.0)))]
+    )
+    world.command("a", JointTargets(velocity=base_of(kaya).wheels_from_twist(Twist2(0.3))))
+    world.step(1500)
+    gap = world.base_pose("b")[0, 3] - world.base_pose("a")[0, 3]
+    assert 0.15 < gap < 0.35
+
+
 def with_rollers(robot: Robot, **values: float) -> Robot:
     """Return the robot with other rollers."""
     simulation = robot.description.simulation
@@ -204,6 +222,19 @@ def with_rollers(robot: Robot, **values: float) -> Robot:
 def test_rollers_that_leave_nothing_for_the_hub_are_refused(kaya, mass):
     with pytest.raises(InvalidDescription):
         MujocoWorld([RobotPlacement(with_rollers(kaya, mass=mass), "r")])
+
+
+def test_a_world_with_rollers_is_repeatable(kaya):
+    def run(world: MujocoWorld) -> bytes:
+        world.command("r", JointTargets(velocity=[2.0, -1.0, 4.0]))
+        world.step(400)
+        return world.data.qpos.tobytes()
+
+    world = MujocoWorld([RobotPlacement(kaya, "r")])
+    first = run(world)
+    world.reset()
+    assert run(world) == first
+    assert mujoco.mj_id2name(world.model, mujoco.mjtObj.mjOBJ_JOINT, 0) == "r/floating"
 
 
 BASES = ("jetbot", "nova_carter", "kaya", "leatherback")
@@ -299,6 +330,15 @@ def test_the_wheels_of_a_car_take_their_angles():
     # The turning circle of the rear axle's middle.
     twist = world.base_twist(NAME)
     assert twist[0] / twist[5] == pytest.approx(R, rel=0.02)
+
+
+def test_a_holonomic_base_slides_without_turning():
+    robot = load_robot("kaya")
+    world = MujocoWorld([RobotPlacement(robot, NAME)])
+    _, true, _ = drive_of_the_floor(world, robot, lambda t: Twist2(0.0, 0.3, 0.0), 4.0)
+    assert true[1] > 1.0
+    assert abs(true[0]) < 0.02
+    assert abs(true[2]) < 0.02
 
 
 def test_bases_of_every_kind_share_a_world():

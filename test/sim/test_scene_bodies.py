@@ -21,6 +21,7 @@ from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.extras.sim.backend import RobotPlacement
 from motion_nodes.extras.sim.cell_words import parse_free_body
 from motion_nodes.extras.sim.drive_targets import JointTargets
+from motion_nodes.extras.sim.free_bodies import mass_properties
 from motion_nodes.extras.sim.mjcf import WorldConfig
 from motion_nodes.extras.sim.mjcf_shapes import Obstacle
 from motion_nodes.extras.sim.mujoco_world import MujocoWorld
@@ -244,6 +245,14 @@ def test_what_is_attached_moves_along_and_spares_its_touch_links(franka):
     assert cell.physics.model.body("scene:rod").mocapid[0] >= 0
 
 
+def test_bodies_stay_where_they_are_over_a_reset(cell):
+    cell.add(world_object("box", Box((0.1, 0.1, 0.1)), from_xyz_rpy(AWAY)))
+    cell.world.move({"box": from_xyz_rpy((-1.0, 1.0, 0.5))})
+    cell.update()
+    cell.physics.reset()
+    np.testing.assert_allclose(cell.physics.data.body("scene:box").xpos, (-1.0, 1.0, 0.5))
+
+
 def test_poses_are_those_of_the_robots_base(franka):
     X_WR = from_xyz_rpy((1.0, 2.0, 0.0), (0.0, 0.0, 0.7))
     cell = Cell(franka, X_WR)
@@ -392,6 +401,17 @@ def test_a_base_that_drives_has_no_unexpected_contact(name):
     assert not log.records
 
 
+def test_an_arm_that_is_sent_into_the_floor_is_seen_there(cell, franka):
+    low = franka.home.copy()
+    low[1], low[3] = 1.7, -0.1
+    log = cell.go(low, 2.0)
+    pairs = {pair for pair in log.records if pair[1] == "floor"}
+    assert pairs
+    assert all(pair[0].startswith("f/panda_") for pair in pairs)
+    worst = max(record.force for pair, record in log.records.items() if pair in pairs)
+    assert worst > 20.0
+
+
 def test_the_floor_has_the_height_that_is_wanted(franka):
     """The floor's height does not change the placements of robots."""
     physics = MujocoWorld([RobotPlacement(franka, "f")], WorldConfig(floor_height=-0.4))
@@ -418,6 +438,14 @@ def ring(tmp_path):
     made.apply_transform(from_xyz_rpy((50.0, 20.0, 10.0), (0.3, 0.0, 0.0)))
     made.export(tmp_path / "ring.stl")
     return tmp_path / "ring.stl"
+
+
+def test_mass_properties_are_those_of_trimesh(ring):
+    mesh = trimesh.load(ring, force="mesh")
+    mesh.density = 0.2 / mesh.volume
+    centre, inertia = mass_properties(np.asarray(mesh.triangles), 0.2)
+    np.testing.assert_allclose(centre, mesh.center_mass, rtol=1e-6)
+    np.testing.assert_allclose(inertia, mesh.moment_inertia, rtol=1e-6, atol=1e-6)
 
 
 def test_a_mesh_rests_on_its_lower_side_and_has_a_hole(ring):

@@ -11,6 +11,7 @@ from raised_errors import about
 
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.robot_yaml import LaserScannerDescription
 from motion_nodes.errors import InvalidConfig, InvalidDescription
 from motion_nodes.extras.sim.backend import RobotPlacement
 from motion_nodes.extras.sim.cell_words import parse_camera, parse_free_body
@@ -88,6 +89,15 @@ def test_invalid_scanners(field, change, tmp_path):
         assemble(tmp_path / "robot.yaml", description, BURGER.tree, BURGER.urdf, {})
 
 
+def test_two_scanners_on_one_topic(tmp_path):
+    from motion_nodes.core.robot.robot_builder import assemble
+
+    two = (LaserScannerDescription("base_scan"), LaserScannerDescription("base_link"))
+    description = dataclasses.replace(BURGER.description, laser_scanners=two)
+    with pytest.raises(InvalidDescription, check=about("laser_scanners[1].topic")):
+        assemble(tmp_path / "robot.yaml", description, BURGER.tree, BURGER.urdf, {})
+
+
 JETBOT = load_robot("jetbot")
 SETTINGS = CameraSettings(width=48, height=36, noise=0.0)
 
@@ -146,3 +156,9 @@ def test_objects_are_put_elsewhere(world_of_depth_camera):
 def test_invalid_cameras(word):
     with pytest.raises(InvalidConfig):
         parse_camera(word)
+
+
+def test_cameras_on_unknown_links(world_of_depth_camera):
+    with pytest.raises(InvalidConfig, check=about("mast")):
+        SimulatedCamera(world_of_depth_camera, "r", parse_camera("lab/eye:=mast@0,0,0"))
+    assert parse_camera("lab/a/eye:=mast@0,0,0").namespace == "lab/a"

@@ -14,11 +14,12 @@ from raised_errors import about
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.robot.robot import Robot
-from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownJoint
+from motion_nodes.errors import InvalidCommand, InvalidConfig, InvalidDescription, UnknownJoint
 from motion_nodes.extras.sim.backend import MockWorld, RobotBackend, RobotPlacement, UnknownRobot
 from motion_nodes.extras.sim.drive_targets import JointTargets
 from motion_nodes.extras.sim.mujoco_world import MujocoWorld
 
+MakeRobot = Callable[..., Robot]
 nan = np.nan
 both = pytest.mark.parametrize("backend", [MujocoWorld, MockWorld])
 
@@ -48,7 +49,9 @@ def test_a_new_cell_is_at_home(backend, franka, rover):
     np.testing.assert_array_equal(world.state("arm").position, franka.home)
     np.testing.assert_array_equal(world.state("arm").velocity, 0.0)
     np.testing.assert_allclose(
-        world.base_pose("base"), from_xyz_rpy((1.0, 0.5, 0.03), (0.0, 0.0, 0.6)), atol=1e-9
+        world.base_pose("base"),
+        from_xyz_rpy((1.0, 0.5, 0.03), (0.0, 0.0, 0.6)),
+        atol=1e-9,
     )
     np.testing.assert_array_equal(world.base_pose("arm"), np.eye(4))
     np.testing.assert_array_equal(world.base_twist("arm"), np.zeros(6))
@@ -114,6 +117,18 @@ def test_unknown_robots_and_joints_are_named_with_what_there_is(backend, franka,
         world.release("base", ["left_wheel"])
 
 
+@both
+def test_no_steps_do_nothing(backend, franka, rover):
+    world = cell(backend, franka, rover)
+    world.command("base", JointTargets(velocity=[5.0, 6.0]))
+    world.step(10)
+    before = everything(world)
+    world.step(0)
+    world.step(-3)
+    for a, b in zip(everything(world), before, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
 def test_the_mock_needs_no_physics_engine():
     code = "import sys, motion_nodes.extras.sim.backend; sys.exit('mujoco' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
@@ -173,6 +188,26 @@ def test_placements_that_make_no_sense_are_refused(rover):
     for X in (np.eye(3), np.full((4, 4), nan), 2.0 * np.eye(4), flipped):
         with pytest.raises(InvalidConfig, match="'r'"):
             RobotPlacement(rover, "r", X)
+
+
+@both
+def test_a_base_frame_on_a_moving_link_is_refused(backend, make_spinner):
+    robot = make_spinner()
+    file = robot.directory / "robot.yaml"
+    file.write_text(file.read_text().replace("base: stand", "base: rotor"))
+    with pytest.raises(InvalidDescription):
+        backend([RobotPlacement(load_robot(robot.directory), "r")])
+
+
+def test_the_mock_reaches_a_position_at_the_speed_limit(make_spinner):
+    world = MockWorld([RobotPlacement(make_spinner(velocity=3.0), "r")], time_step=0.01)
+    world.command("r", JointTargets([0.3]))
+    world.step(5)
+    np.testing.assert_allclose(world.state("r").position, 0.15)
+    np.testing.assert_allclose(world.state("r").velocity, 3.0)
+    world.step(6)
+    np.testing.assert_allclose(world.state("r").position, 0.3)
+    np.testing.assert_allclose(world.state("r").velocity, 0.0, atol=1e-12)
 
 
 @pytest.mark.parametrize("count", [1, 2, 4])

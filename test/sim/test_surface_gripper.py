@@ -104,6 +104,13 @@ def test_what_is_out_of_reach_is_not_gripped():
     assert cell.gripper.gripped == (), "it gripped the floor or the arm itself"
 
 
+def test_it_grips_what_it_is_pressed_into():
+    cell = Cell(gap=-0.001)
+    cell.close()
+    cell.world.step(1)
+    assert cell.gripper.gripped == ("box0",)
+
+
 @pytest.mark.parametrize(("case", "seals"), [
     ({"aside": 0.029}, True), ({"aside": 0.032}, False),
     # The distances along the rim differ by 2 r tan(angle).
@@ -205,6 +212,22 @@ def test_it_lets_go_exactly_at_its_limits(name):
     assert force + own == pytest.approx(30.0, rel=0.05)
     assert cell.gripper.lost == 1
     assert cell.gripper.state is GripState.OPEN
+
+
+@pytest.mark.long
+def test_several_attachments_share_the_load_and_hold_several_objects():
+    corners = tuple((x, y, 0.0) for x in (-0.03, 0.03) for y in (-0.03, 0.03))
+    cell = Cell(2.0, points=corners, pad_radius=0.015)
+    cell.close()
+    cell.world.step(1500)
+    pulls = cell.gripper.forces(cell.world.model, cell.world.data)[:, 0]
+    assert len(pulls) == 4
+    assert pulls.sum() == pytest.approx(2.0 * G, rel=0.02)
+    two = Cell(0.5, points=((0.0, 0.0, 0.0), (0.0, 0.12, 0.0), (0.0, -0.12, 0.0)), boxes=2)
+    two.close()
+    two.world.step(5)
+    assert two.gripper.gripped == ("box0", "box1")
+    assert two.gripper.state is GripState.CLOSED, "a free point prevented the grip"
 
 
 def test_a_planning_scene_that_changes_keeps_the_grip():

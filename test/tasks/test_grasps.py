@@ -10,7 +10,7 @@ import trimesh
 from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.robot.tree import Box, Cylinder, Sphere
 from motion_nodes.core.scene.scene import WorldObject, world_object
-from motion_nodes.core.scene.shapes import triangle_mesh
+from motion_nodes.core.scene.shapes import HalfSpace, triangle_mesh
 from motion_nodes.extras.tasks.skill_poses import (
     FRICTION,
     MAX_POSES,
@@ -80,6 +80,13 @@ def test_places_rest_on_the_surface_clear_of_others():
             other = others[f"o{i}"]
             gap = np.linalg.norm(pose[:2, 3] - other.X_WO[:2, 3])
             assert gap > np.linalg.norm(half_extents(other.shape)[:2]) + 0.03
+
+
+def test_full_surfaces_have_no_place():
+    table = resting(Box((0.1, 0.1, 0.4)), 0.0, "table")
+    on_it = ObjectState("o", table.X_WO + 0.25 * np.eye(4)[:, 2:3] @ np.eye(4)[3:4], SHAPES[0])
+    assert places_on(table, resting(SHAPES[0], 0.0), {"o": on_it}) == []
+    assert places_on(resting(Sphere(0.1), 0.0), resting(SHAPES[0], 0.0), {}) == []
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda s: type(s).__name__)
@@ -251,6 +258,13 @@ def test_a_lying_torus_is_grasped_by_its_ring():
         assert pair.width >= 2.0 * half - 1e-3
 
 
+def test_a_mug_is_grasped_around_its_middle_first():
+    target, _ = state_of(SHAPES_ANTIPODAL["mug"]())
+    best = contact_pairs(target, target.mesh, OPEN, 0.06)[0]
+    assert best.width == pytest.approx(0.06, abs=1e-3)
+    assert best.centre[:2] == pytest.approx((0.5, 0.1), abs=2e-3)
+
+
 def test_grasps_close_along_the_pairs_from_above():
     target, _ = state_of(SHAPES_ANTIPODAL["box"]())
     grasps = grasps_of(target, OPEN)
@@ -264,6 +278,20 @@ def test_grasps_close_along_the_pairs_from_above():
         assert grasp.width == pytest.approx(0.05, abs=1e-6)
     assert grasps_of(target, 0.05) == []
     assert [g.width for g in grasps_of(target, OPEN)] == [g.width for g in grasps]
+
+
+def test_a_block_that_is_too_deep_for_the_fingers_is_grasped_near_its_top():
+    target, _ = state_of(trimesh.creation.box((0.05, 0.05, 0.3)))
+    pairs = contact_pairs(target, target.mesh, OPEN, 0.28)
+    assert pairs
+    assert min(pair.centre[2] for pair in pairs) > 0.3 - 0.04 - 1e-9
+
+
+def test_what_is_no_single_mesh_has_no_surface():
+    assert composite_of(world_object("ground", HalfSpace())) is None
+    two = composite_of(world_object("two", (Box((0.1, 0.1, 0.1)), Box((0.2, 0.02, 0.02)))))
+    assert two is not None
+    assert two.mesh is None
 
 
 RNG_CONTACT_POSES = np.random.default_rng(7)
@@ -347,6 +375,19 @@ def test_handles_are_grasped_from_the_base_across_their_length(around, upright):
             assert np.linalg.norm(nearer[:2]) == pytest.approx(0.4)
 
 
+@pytest.mark.parametrize(("shape", "width"), [(Cylinder(0.01, 0.12), 0.02), (Sphere(0.02), 0.04)])
+def test_round_handles_are_pulled_straight_to_the_base(shape, width):
+    handle = ObjectState("h", from_xyz_rpy((0.4, 0.3, 0.5)), shape)
+    grasps = handle_grasps(handle, 0.08)
+    assert len(grasps) == 2
+    for grasp, sign in zip(grasps, (1.0, -1.0), strict=True):
+        assert grasp.X_WG[:3, 2] == pytest.approx((0.8, 0.6, 0.0))
+        assert sign * grasps[0].X_WG[:3, 1] == pytest.approx(grasp.X_WG[:3, 1])
+        assert grasp.X_WG[2, 1] == pytest.approx(0.0), "the fingers do not close across the length"
+        assert grasp.X_WG[:3, 3] == pytest.approx((0.4, 0.3, 0.5))
+        assert grasp.width == pytest.approx(width)
+
+
 def test_what_is_no_handle():
     assert (
         handle_grasps(ObjectState("h", from_xyz_rpy((0.6, 0.0, 0.4)), Box((0.2, 0.3, 0.2))), 0.08)
@@ -382,6 +423,13 @@ def mug() -> WorldObject:
     mesh = triangle_mesh(shape.vertices, shape.faces)
     return world_object("mug", (mesh, Box((0.03, 0.01, 0.05))), random_pose(),
                         poses=(np.eye(4), from_xyz_rpy((0.04, 0.0, 0.0))))  # fmt: skip
+
+
+def test_the_box_of_a_mug_with_its_handle():
+    found = composite_of(mug())
+    assert found is not None
+    assert found.box.size == pytest.approx((0.085, 0.06, 0.09), abs=1e-3)
+    assert found.X_OB[:3, 3] == pytest.approx((0.0125, 0.0, 0.0), abs=1e-3)
 
 
 @pytest.mark.parametrize("shape", [Box((0.1, 0.2, 0.3)), Cylinder(0.05, 0.2), Sphere(0.07)])
@@ -431,3 +479,7 @@ def test_places_are_beside_the_parts_not_within_the_bounding_box():
             assert all(pose[2, 3] == pytest.approx(0.02) for pose in poses)
     tray = ObjectState("tray", from_xyz_rpy((0.25, 0.0, 0.01)), Box((0.1, 0.1, 0.02)))
     assert places_on(tray, cube, {"walls": fence, "tray": tray})
+
+
+def test_what_has_no_bounds_has_no_box():
+    assert composite_of(world_object("ground", HalfSpace())) is None

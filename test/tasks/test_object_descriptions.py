@@ -97,6 +97,11 @@ def test_what_does_not_fit_is_refused_with_its_code(sentence, state, code):
     assert error.value.code is code, error.value
 
 
+def test_a_refused_color_names_what_is_there():
+    with pytest.raises(NotUnderstood, match="is green: red_cube, blue_cube"):
+        parse_sentence("pick the green cube", CUBES)
+
+
 def test_what_is_held_may_be_picked_and_placed_in_one_sentence():
     state = world(at("red_cube", 0.4, 0.1), at("shelf", 0.5, 0.3), held="red_cube")
     plan = parse_sentence("pick up the red cube and put it on the shelf", state)

@@ -36,6 +36,7 @@ from motion_nodes.extras.tasks.task_runner import (
     TaskRunner,
     TaskStatus,
     repaired,
+    with_drives,
 )
 from motion_nodes.extras.tasks.world_state import ObjectState, WorldState, point_of
 
@@ -47,6 +48,13 @@ GOOD = [
     {"skill": "pick", "args": {"object": "cube"}},
     {"skill": "place", "args": {"object": "cube", "location": "table"}},
 ]
+
+
+def test_plan_of_the_sources():
+    plan = parse_plan(json.dumps(GOOD))
+    assert plan == (PlanStep("pick", {"object": "cube"}),
+                    PlanStep("place", {"object": "cube", "location": "table"}))  # fmt: skip
+    assert check_plan(plan, STATE).held is None
 
 
 def test_arguments_never_change():
@@ -104,6 +112,11 @@ def test_sequences_whose_preconditions_are_not_met(steps, at):
     with pytest.raises(InvalidPlan) as error:
         check_plan(parse_plan(steps), STATE)
     assert error.value.step == at
+
+
+def test_nearest_word_is_named():
+    with pytest.raises(InvalidPlan, match="'pick'"):
+        parse_plan([{"skill": "pik", "args": {"object": "cube"}}])
 
 
 def test_schema_lists_skills_and_names():
@@ -319,6 +332,20 @@ def test_contradictions_are_found_before_anything_moves():
     assert error.value.step == 1
 
 
+def test_numbers_that_are_no_point_are_no_place():
+    with pytest.raises(NotUnderstood):
+        parse_sentence("put the red cube at 0.4", STATE_LANGUAGE)
+    plan = parse_sentence("put the red cube at 400, 0.1", STATE_LANGUAGE)
+    with pytest.raises(InvalidPlan, match="x,y"):
+        check_plan(plan, STATE_LANGUAGE)
+
+
+@pytest.mark.parametrize("sentence", ["wipe with the sponge", "clean using it"])
+def test_wiping_without_a_surface_is_not_understood(sentence):
+    with pytest.raises(NotUnderstood, match="no known object in"):
+        parse_sentence(sentence, STATE_LANGUAGE)
+
+
 CUBE_DRIVES, FLAT = Box((0.05, 0.05, 0.05)), Box((0.4, 0.4, 0.5))
 STATE_DRIVES = WorldState(
     {
@@ -349,9 +376,15 @@ def told(sentence: str, state: WorldState = STATE_DRIVES) -> list[str]:
             ["navigate(red_cube)", "pick(red_cube)", "place(red_cube, blue_cube)"],
         ),
         ("pick the cup", ["pick(cup)"]),
-        ("go to the red cube and pick it", ["navigate(red_cube)", "pick(red_cube)"]),
+        (
+            "go to the red cube and pick it",
+            ["navigate(red_cube)", "pick(red_cube)"],
+        ),
         # The pose of the base after a drive to a location is unknown.
-        ("go to the kitchen and pick the cup", ["navigate(kitchen)", "navigate(cup)", "pick(cup)"]),
+        (
+            "go to the kitchen and pick the cup",
+            ["navigate(kitchen)", "navigate(cup)", "pick(cup)"],
+        ),
         (
             "take the cup and put it on the table",
             ["pick(cup)", "navigate(table)", "place(cup, table)"],
@@ -367,6 +400,13 @@ def test_robots_without_a_base_do_not_drive():
     assert told("put the red cube on the table", fixed) == [
         "pick(red_cube)", "place(red_cube, table)"
     ]  # fmt: skip
+
+
+def test_the_stand_off_decides():
+    plan = (PlanStep("pick", {"object": "cup"}),)
+    assert with_drives(plan, STATE_DRIVES) == plan
+    near = dataclasses.replace(STATE_DRIVES, stand_off=0.3)
+    assert [step.skill for step in with_drives(plan, near)] == ["navigate", "pick"]
 
 
 def test_what_was_lost_on_the_way_is_fetched_again():
@@ -497,6 +537,13 @@ def test_vanished_object_ends_the_task_with_its_reason():
     assert "cube" in runner.reason.text
 
 
+def test_step_that_never_ends_is_canceled_at_its_timeout():
+    robot = ScriptedRobot("never", "never")
+    runner = run(robot, limits=TaskLimits(retries=0, plans=1))
+    assert runner.state is TaskStatus.FAILED
+    assert robot.canceled == 1
+
+
 def test_cancel_stops_the_step():
     robot = ScriptedRobot("never")
     runner = TaskRunner(robot, PLAN)
@@ -506,6 +553,13 @@ def test_cancel_stops_the_step():
     assert runner.reason == Reason(TaskCode.STOPPED_MEANWHILE, "stopped by the page")
     assert robot.canceled == 1
     assert runner.tick() is TaskStatus.CANCELED
+
+
+def test_failures_stay_in_the_log():
+    runner = run(ScriptedRobot("slipped"))
+    texts = [event.text for event in runner.events]
+    assert any("slipped" in text for text in texts)
+    assert texts[-1] == "succeeded"
 
 
 def test_states_of_a_served_task():

@@ -61,6 +61,39 @@ def test_no_limit_is_exceeded(seed, scale, deviation):
     np.testing.assert_allclose(a, 0.0, atol=1e-5)
 
 
+def test_accelerations_are_continuous_and_jerk_is_their_derivative():
+    waypoints = np.random.default_rng(5).uniform(-2.0, 2.0, (5, 7))
+    trajectory = retime(waypoints, arm_limits(JERK * 0.05), blending=CornerBlending(0.05))
+    edges, h = trajectory.times[1:-1], 1e-9
+    before, after = trajectory.states(edges - h), trajectory.states(edges + h)
+    for order in range(3):
+        np.testing.assert_allclose(before[order], after[order], atol=1e-5)
+    times, h = np.linspace(0.01, trajectory.end_time - 0.01, 300), 1e-6
+    times = times[np.abs(times[:, None] - trajectory.times).min(axis=1) > 2.0 * h]
+    (_, _, low, _), (_, _, _, jerk), (_, _, high, _) = (
+        trajectory.states(times + d) for d in (-h, 0.0, h)
+    )
+    np.testing.assert_allclose(jerk, (high - low) / (2.0 * h), rtol=1e-3, atol=1e-2)
+
+
+def test_lower_jerks_take_longer():
+    waypoints = np.random.default_rng(6).uniform(-2.0, 2.0, (5, 7))
+    durations = [
+        retime(waypoints, arm_limits(JERK * scale), blending=CornerBlending(0.1)).duration
+        for scale in (1.0, 0.1, 0.01, 0.001)
+    ]
+    assert durations == sorted(durations)
+
+
+def test_joints_without_jerk_limit_do_not_slow_down_the_others():
+    limits = limits_of([1.0, 1.0], 5.0, [50.0, np.inf])
+    alone = retime([[0.0], [1.0]], limits_of(1.0, 5.0, 50.0)).duration
+    both = retime([[0.0, 0.0], [1.0, 0.1]], limits).duration
+    assert both == pytest.approx(alone, rel=1e-3)
+    second = retime([[0.0, 0.0], [0.0, 1.0]], limits)
+    assert second.duration == pytest.approx(1.0 + 1.0 / 5.0, rel=1e-2)
+
+
 @settings(derandomize=True, deadline=None, max_examples=40)
 @given(st.integers(2, 12), st.integers(1, 8), st.integers(0, 10_000), st.floats(-5.0, 0.5))
 def test_any_path_is_timed_within_limits_of_jerk(count, n, seed, size):
@@ -74,6 +107,16 @@ def test_any_path_is_timed_within_limits_of_jerk(count, n, seed, size):
     trajectory = retime(waypoints, limits, blending=CornerBlending(rng.choice([0.0, 0.01, 0.3])))
     assert np.all(np.diff(trajectory.times) > 0.0)
     assert excess(trajectory, limits) <= 1e-6
+
+
+def test_many_waypoints_on_a_smooth_curve_cost_little_time():
+    angles = np.linspace(0.0, 2.0 * np.pi, 150)
+    waypoints = np.stack([np.sin(angles + i) for i in range(7)], axis=1)
+    limits = arm_limits(JERK)
+    trajectory = retime(waypoints, limits)
+    assert excess(trajectory, limits) <= 1e-6
+    free = retime(waypoints, without_jerk(limits))
+    assert trajectory.duration < 1.05 * free.duration
 
 
 @pytest.mark.parametrize("corners", [2, 4])
@@ -129,3 +172,18 @@ def test_limits_that_are_left_out_follow_from_the_others():
         j *= np.sqrt(X)[:, None]
         held = (j[:, needed] <= 1.0).all(axis=1)
         assert (j[held] <= 1.0 + 1e-9).all()
+
+
+@pytest.mark.parametrize("jerk", [1e2, 2e3, 1e4, 1e6])
+def test_points_of_a_motion_with_short_ramps_are_within_its_limits(jerk):
+    """Ramps of the acceleration may be shorter than the min time between points."""
+    motion = retime([[0.0], [0.5], [0.1]], limits_of(2.0, 1.0, jerk), blending=CornerBlending(0.0))
+    points = motion.points(0.01)
+    assert np.diff(points.times)[1:].min() > 0.99e-4
+    times = np.linspace(0.0, points.end_time, 3000)
+    samples = [points.sample(t) for t in times]
+    long = np.diff(points.times)[np.searchsorted(points.times, times[1:-1], "right") - 1] > 5e-4
+    accelerations = np.array([s.acceleration[0] for s in samples[1:-1]])
+    assert np.abs(accelerations[long]).max() < 1.03
+    positions = np.array([s.position[0] for s in samples])
+    np.testing.assert_allclose(positions, motion.states(times)[0][:, 0], atol=1e-6)

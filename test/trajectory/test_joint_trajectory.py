@@ -20,6 +20,7 @@ from motion_nodes.core.trajectory.joint_trajectory import (
     JointTrajectory,
     TrajectorySample,
     integrated,
+    rest_to_rest_duration,
     spline_velocities,
 )
 from motion_nodes.core.trajectory.splice import point_to_point, replacement, splice
@@ -203,6 +204,25 @@ def test_counts_and_names_are_checked_first():
         joint_order([], JOINTS)
 
 
+@pytest.mark.parametrize(
+    "limits", [(0.5, 99.0, 999.0), (9.0, 0.7, 999.0), (9.0, 99.0, 3.0)], ids=["v", "a", "j"]
+)
+def test_a_motion_from_rest_to_rest_uses_up_its_tightest_limit(limits):
+    distance = np.array([0.4, 1.3])
+    T = rest_to_rest_duration(distance, *(value * np.ones(2) for value in limits))
+    still = np.zeros((2, 2))
+    motion = JointTrajectory(
+        ("a", "b"), np.array([0.0, T]), np.array([0.0 * distance, distance]), still, still
+    )
+    times = np.linspace(0.0, T, 2001)
+    samples = [motion.sample(t) for t in times]
+    v = max(np.abs(sample.velocity).max() for sample in samples)
+    accelerations = np.array([sample.acceleration for sample in samples])
+    j = np.abs(np.diff(accelerations, axis=0)).max() / (times[1] - times[0])
+    shares = np.array([v, np.abs(accelerations).max(), j]) / limits
+    assert shares.max() == pytest.approx(1.0, rel=2e-3)
+
+
 @pytest.mark.parametrize("points", [1, 2, 3, 4, 9])
 def test_spline_velocities_are_those_of_a_clamped_cubic_spline(points):
     made = random_trajectory(0, seed=points, points=points)
@@ -311,6 +331,29 @@ def test_it_arrives_earlier_than_after_a_stop(seed):
     assert min(speeds) > 0.02
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_its_points_are_the_motion_for_a_controller_that_interpolates(seed):
+    running, time, following, _ = motions(seed)
+    motion = splice(running, time, following, LIMITS)
+    points = motion.points(0.01)
+    assert points.start_time == 0.0
+    assert np.allclose(points.velocities[0], running.sample(time).velocity, atol=5e-3)
+    for t in np.linspace(0.0, motion.bridge.end_time, 41)[:-1]:
+        assert np.allclose(points.sample(t).position, motion.sample(t).position, atol=1e-6)
+    for t in np.linspace(0.0, motion.end_time, 101)[:-1]:
+        assert np.allclose(points.sample(t).position, motion.sample(t).position, atol=2e-5)
+
+
+def test_a_motion_that_turns_round_and_one_to_the_position_reached():
+    limits = limits_of(1.0, 2.0, 50.0)
+    running = point_to_point([0.0], [1.0], limits)
+    back = point_to_point([0.5], [0.0], limits)
+    motion = splice(running, running.end_time / 2, back, limits)
+    assert motion.sample(motion.end_time).position[0] == pytest.approx(0.0)
+    positions = [s.position[0] for _, s in motion.sequence(0.01)]
+    assert max(positions) > 0.55, "it turned back at once"
+
+
 def test_bridges_in_collision_are_not_used():
     running, time, following, _ = motions(1)
     best = splice(running, time, following, LIMITS)
@@ -393,6 +436,20 @@ def rest_to_rest(distance: float, time: float, **more: np.ndarray) -> JointTraje
     still = np.zeros((2, 1))
     return JointTrajectory(("joint1",), np.array([0.0, time]), np.array([[0.0], [distance]]),
                            still, **more)  # fmt: skip
+
+
+@pytest.mark.parametrize("use", [0.5, 1.02, 1.2, 3.0])
+def test_a_cubic_has_its_peaks_at_its_ends_and_in_its_middle(use):
+    distance, time = 0.4, 0.8
+    # Accelerations of +-6 d / T^2 at the ends, a velocity of 1.5 d / T in the middle.
+    by_acceleration = limits_of(100.0, 6.0 * distance / time**2 / use)
+    by_velocity = limits_of(1.5 * distance / time / use, np.inf)
+    slow = use if use > 1.03 else 1.0
+    trajectory = rest_to_rest(distance, time)
+    expected = slow**-0.5
+    assert playback_rate(trajectory, by_acceleration) == pytest.approx(expected, rel=1e-9)
+    expected = 1.0 / use if 1.0 < use <= 1.0 / MIN_RATE else 1.0
+    assert playback_rate(trajectory, by_velocity) == pytest.approx(expected, rel=1e-9)
 
 
 def test_a_quintic_has_its_peak_of_acceleration_inside():

@@ -36,6 +36,14 @@ def test_ruckig_is_never_given_waypoints():
         assert "cloud" not in text.lower() or "ruckig" not in text, source
 
 
+def test_rest_to_rest_takes_the_closed_form():
+    # Max velocity and acceleration are reached: T = D/v + v/a + a/j.
+    trajectory = point_to_point([0.0], [1.0], limits_of(2.175, 15.0, 7500.0))
+    assert trajectory.duration == pytest.approx(1 / 2.175 + 2.175 / 15 + 15 / 7500, abs=1e-9)
+    short = point_to_point([0.0], [1e-3], limits_of(2.0, 15.0, 100.0))
+    assert short.duration == pytest.approx(4.0 * np.cbrt(1e-3 / (2.0 * 100.0)), rel=1e-9)
+
+
 @settings(derandomize=True, deadline=None, max_examples=60)
 @given(st.integers(0, 10_000), st.booleans())
 def test_any_state_to_any_state_within_limits(seed, jerk_limited):
@@ -82,8 +90,18 @@ def test_all_joints_arrive_together_and_scaling_slows_down():
         ([0.0], [11.0], Infeasible, "goal"),
         ([np.nan], [1.0], InvalidCommand, "joint1"),
         ([0.0, 0.0], [1.0], InvalidCommand, "position"),
-        (TrajectorySample(np.zeros(1), np.ones(1) * 9, np.zeros(1)), [1.0], Infeasible, "joint1"),
-        (TrajectorySample(np.ones(1) * 9.99, np.ones(1), np.zeros(1)), [1.0], Infeasible, "joint1"),
+        (
+            TrajectorySample(np.zeros(1), np.ones(1) * 9, np.zeros(1)),
+            [1.0],
+            Infeasible,
+            "joint1",
+        ),
+        (
+            TrajectorySample(np.ones(1) * 9.99, np.ones(1), np.zeros(1)),
+            [1.0],
+            Infeasible,
+            "joint1",
+        ),
     ],
 )
 def test_states_of_no_use_are_refused(start, goal, error, words):
@@ -140,6 +158,13 @@ def test_a_line_takes_the_time_of_a_trapezoid(speed, jerk, pieces):
     assert share == pytest.approx(1.0 - 2.0 * ramp / expected, abs=0.05)
     np.testing.assert_allclose(q[-1], WAY, atol=1e-9)
     assert motion.limit_use(limits).stretch <= 1.0 + 1e-6
+
+
+@pytest.mark.parametrize("jerk", [np.inf, J])
+def test_a_limit_that_is_not_reached_changes_nothing(jerk):
+    limits = limits_of([V, V], [A, A], jerk=[jerk, jerk])
+    free = time_optimal(line(), limits)
+    assert time_optimal(line(), limits, speeds=gantry(50.0)).duration == free.duration
 
 
 @pytest.mark.parametrize("speed", [0.0, -1.0, np.nan])
@@ -216,6 +241,18 @@ def test_velocity_drives_with_and_without_limits(acceleration, jerk):
         for _ in range(200):
             lead(limiter, speed=speed, by=BY_VELOCITY)
         assert limiter.velocity[0] == pytest.approx(np.clip(speed, -2.0, 2.0), abs=1e-9)
+
+
+def test_the_way_does_not_depend_on_the_steps():
+    rng = np.random.default_rng(5)
+    even, uneven = at(-0.9), at(-0.9)
+    for _ in range(60):
+        lead(even, 0.7)
+    cuts = np.sort(rng.uniform(0.0, 0.6, 40))
+    for dt in np.diff([0.0, *cuts, 0.6]):
+        lead(uneven, 0.7, dt=float(dt))
+    assert uneven.position == pytest.approx(even.position, abs=1e-9)
+    assert uneven.velocity == pytest.approx(even.velocity, abs=1e-8)
 
 
 def test_from_outside_the_position_limits_and_goals_beyond_them():

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from raised_errors import about
 from scipy.interpolate import CubicSpline
-from trajectory.retime_limits import JERK, arm_limits, excess, limits_of
+from trajectory.retime_limits import JERK, arm_limits, excess, fault_of, limits_of, random_path
 
 from motion_nodes.core.trajectory.joint_trajectory import Infeasible
 from motion_nodes.core.trajectory.spline import position_excess, segment_shares, spline_path
@@ -87,6 +88,17 @@ def test_all_waypoints_are_met_within_limits(method, jerk, count):
     assert max(trajectory.limit_use(limits)) > 0.98
     for time in (trajectory.start_time, trajectory.end_time):
         np.testing.assert_allclose(trajectory.sample(time).velocity, 0.0, atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_time_optimal_is_faster_than_saturation(seed):
+    waypoints = np.random.default_rng(seed).uniform(-2.0, 2.0, (6, 7))
+    limits = arm_limits(JERK)
+    slow, fast = (
+        JointTrajectoryGenerator(limits, method).compute_c_space_trajectory(waypoints).duration
+        for method in ("saturation", "time_optimal")
+    )
+    assert fast < 0.95 * slow
 
 
 @pytest.mark.parametrize("method", GENERATOR_METHODS)
@@ -244,6 +256,18 @@ def test_every_method_keeps_scaled_limits_and_uses_one_of_them_up(method, jerk_l
     assert motion.duration > through_waypoints(POINTS, limits, WaypointOptions(method)).duration
 
 
+def test_saturation_does_without_limits_of_acceleration_and_the_others_say_so():
+    limits = limits_of(np.ones(7), np.inf)
+    assert through_waypoints(POINTS, limits, WaypointOptions("saturation")).duration > 0.0
+    with pytest.raises(InvalidConfig):
+        through_waypoints(POINTS, limits, WaypointOptions("lines"))
+
+
+def test_an_unknown_method_is_answered_with_the_nearest():
+    with pytest.raises(InvalidConfig, check=about("method")):
+        WaypointOptions("saturated")
+
+
 def test_what_would_take_minutes_is_refused_at_once():
     many = np.cumsum(np.full((100_000, 7), 1e-5), axis=0)
     many[::2] += 1e-4
@@ -253,3 +277,10 @@ def test_what_would_take_minutes_is_refused_at_once():
     generator = JointTrajectoryGenerator(limits)
     assert generator.compute_c_space_trajectory(many) is None
     assert "omit jerk limits" in generator.failure
+
+
+@pytest.mark.parametrize("with_jerk", [False, True])
+def test_random_paths_with_repeated_waypoints_and_returns(with_jerk):
+    for seed in range(40):
+        points, limits, blending = random_path(seed, with_jerk, most=16)
+        assert not fault_of(retime(points, limits, blending=blending), points, limits)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from raised_errors import about
-from trajectory.retime_limits import JERK, arm_limits, excess, limits_of
+from trajectory.retime_limits import JERK, arm_limits, excess, limits_of, without_jerk
 
 from motion_nodes.core.robot.inverse_dynamics import STANDARD_GRAVITY
 from motion_nodes.core.robot.loader import load_robot
@@ -39,6 +39,16 @@ def test_one_line_takes_the_time_of_a_trapezoid(way):
     expected = 2.0 * np.sqrt(way / a) if way < v * v / a else way / v + v / a
     assert trajectory.duration == pytest.approx(expected, rel=2e-3)
     assert trajectory.duration >= expected * (1.0 - 1e-9)
+
+
+def test_the_slowest_joint_sets_the_time_and_the_others_stay_on_the_line():
+    limits = limits_of([1.0, 2.0, 0.1], [2.0, 2.0, 2.0])
+    start, goal = np.zeros(3), np.array([0.5, -1.0, 0.2])
+    trajectory = retime([start, goal], limits)
+    # Joint 3 needs 2 s at max velocity, which joint 2 lets it reach in 0.25 s.
+    assert trajectory.duration == pytest.approx(2.0 + 0.25, rel=1e-6)
+    q, *_ = trajectory.states(np.linspace(0.0, trajectory.end_time, 500))
+    np.testing.assert_allclose(q, q[:, :1] / 0.5 * goal, atol=1e-12)
 
 
 @pytest.mark.parametrize("deviation", [0.0, 1e-4, 0.01, 0.1, 1.0])
@@ -114,6 +124,25 @@ def test_a_blend_that_is_not_free_shrinks_and_then_becomes_a_stop():
     )
     assert len(nowhere.path.stops) == 1
     assert nowhere.duration == pytest.approx(retime(waypoints, limits, blending=STOPS).duration)
+
+
+def test_turning_back_keeps_the_limits():
+    limits = limits_of([1.0, 1.0], 2.0)
+    waypoints = [[0.0, 0.0], [1.0, 0.5], [0.0, 0.0], [1.0, 0.5]]
+    for blending in (CornerBlending(0.01), STOPS):
+        assert excess(retime(waypoints, limits, blending=blending), limits) <= 1e-6
+
+
+def test_points_carry_everything_and_their_times_rise():
+    waypoints = np.random.default_rng(3).uniform(-2.0, 2.0, (5, 7))
+    trajectory = retime(waypoints, arm_limits())
+    points = trajectory.points(0.01)
+    assert list(points.joint_names) == trajectory.get_active_joints()
+    assert np.all(np.diff(points.times) > 0.0)
+    assert points.start_time == 0.0
+    assert points.end_time == trajectory.end_time
+    np.testing.assert_array_equal(points.velocities[[0, -1]], 0.0)
+    np.testing.assert_allclose(points.positions[-1], waypoints[-1], atol=1e-9)
 
 
 @pytest.mark.long
@@ -200,6 +229,15 @@ def test_limits_of_no_use_are_refused_in_words(limits, arguments, words):
 def test_blending_of_no_use_is_refused(arguments):
     with pytest.raises(InvalidConfig):
         CornerBlending(**arguments)
+
+
+@pytest.mark.parametrize("count", [3, 12])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_jerk_limit_never_makes_a_motion_faster(count, seed):
+    points = np.cumsum(np.random.default_rng(seed).normal(size=(count, 5)), axis=0)
+    limits = limits_of([2.0] * 5, [8.0, 5.0, 10.0, 6.0, 9.0], [4000.0] * 5)
+    jerky, smooth = (retime(points, each) for each in (without_jerk(limits), limits))
+    assert jerky.duration <= smooth.duration
 
 
 def test_close_times_are_thinned_but_a_change_between_them_is_kept():

@@ -2,6 +2,7 @@
 """The viewer as a whole, without a page: names, bad input, callbacks, threads, clean close."""
 
 import asyncio
+import logging
 import threading
 from types import SimpleNamespace
 
@@ -82,6 +83,13 @@ def test_several_robots_of_one_model_have_their_own_place(open_viewer, toy):
     np.testing.assert_allclose(viewer._robots["left/arm"].view.q, toy.home)
     np.testing.assert_allclose(viewer._robots["right"].view.q, 0.05)
     assert viewer._robots["left/arm"].view.base.position[1] == 1.0
+
+
+def test_folders_name_the_model(toy):
+    titles = {name: ViewedRobot(toy, name).title for name in ("toy", "left/toy", "toy_2", "a", "")}
+    assert titles == {
+        "toy": "toy", "left/toy": "left/toy", "toy_2": "toy_2", "a": "a (toy)", "": "toy",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", sorted(available_robots()))
@@ -189,6 +197,11 @@ def test_sliders_follow_the_robot_until_somebody_takes_hold(open_viewer, toy):
     assert viewer.on_joint_target.calls == [("toy", "toy_pan", -0.5)]
 
 
+def test_wheels_of_a_base_have_no_sliders(toy):
+    assert "toy_wheel" in ViewedRobot(toy).sliders
+    assert "toy_wheel" not in ViewedRobot(hand_made("differential")).sliders
+
+
 def test_drive_pad_repeats_while_held_and_stops_when_the_page_falls_silent(open_viewer):
     viewer = open_viewer(ViewedRobot(hand_made("differential"), max_linear=0.4))
     viewer.on_twist = record = Record()
@@ -292,6 +305,30 @@ def test_angles_of_steered_wheels_are_shown(open_viewer):
     assert "left **+0.300 rad**, right **-0.200 rad**" in wheel_angles(viewer, "leatherback")
 
 
+def test_steering_joints_must_be_the_robots(toy):
+    with pytest.raises(UnknownJoint):
+        ViewedRobot(toy, steering=("toy_pam",))
+
+
+@pytest.mark.long
+def test_failing_callback_is_logged_and_the_next_one_comes(open_viewer, toy, caplog):
+    viewer = open_viewer(ViewedRobot(toy))
+    sliders = viewer._robots["toy"].joints.sliders
+    record = Record()
+
+    def fail_once(*given):
+        record(*given)
+        raise ValueError("not today")
+
+    viewer.on_joint_target = fail_once
+    with caplog.at_level(logging.ERROR):
+        as_page(viewer, sliders["toy_pan"], value=0.1)
+        record.wait_for(len)
+        as_page(viewer, sliders["toy_pan"], value=0.2)
+        record.wait_for(lambda calls: calls[-1] == ("toy", "toy_pan", 0.2))
+    assert "not today" in caplog.text
+
+
 def test_without_a_page_nothing_is_sent_but_the_newest_is_kept(open_viewer, toy):
     viewer = open_viewer(ViewedRobot(toy))
     sent = []
@@ -316,6 +353,12 @@ def test_close_ends_threads_and_may_be_repeated(toy):
     assert not viewer._server._websock_server._server_thread.is_alive()
     # Late updates, such as from a node that shuts down at the same time, are ignored.
     viewer.update_joints("toy", toy.home)
+
+
+def test_nothing_is_printed(toy, capsys):
+    with BrowserViewer([ViewedRobot(toy)], PageSettings(0)):
+        pass
+    assert capsys.readouterr().out == ""
 
 
 @pytest.mark.parametrize("twist", [(0.3, 0.0, 0.0), (0.2, -0.1, 1.5), (0.4, 0.2, 1e-8)])

@@ -82,6 +82,15 @@ def test_the_click_after_the_button_is_the_goal(viewer):
     assert not goal._mark.visible
 
 
+def test_a_page_that_closes_leaves_no_armed_button(viewer):
+    goal = viewer._robots["base"].floor_goal
+    as_page(viewer, goal.button, value=True)
+    goal.client_left(7)
+    assert goal.button.label == DISARM
+    goal.client_left(99)
+    assert goal.button.label == ARM
+
+
 def test_the_simulation_is_paused_continued_and_reset(viewer):
     paused, reset = Record(), Record()
     viewer.on_pause, viewer.on_reset = paused, reset

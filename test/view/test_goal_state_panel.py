@@ -11,6 +11,7 @@ from view.test_browser_viewer import LIMIT, Record, as_page, refresh
 
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import from_xyz_rpy, inverse, to_rpy
+from motion_nodes.errors import UnknownJoint
 from motion_nodes.extras.viewer import panel_style, ui_commands
 from motion_nodes.extras.viewer.joint_panel import GOAL, MIN_CHANGE, ROBOT
 from motion_nodes.extras.viewer.planning_view import SLIDERS
@@ -21,6 +22,7 @@ from motion_nodes.extras.viewer.viewed_robot import IK, PLANNER, ViewedRobot
 
 FRANKA = load_robot("franka")
 ARM = FRANKA.groups["arm"].joints
+FINGERS = FRANKA.groups["gripper"].joints
 
 
 @pytest.fixture
@@ -161,6 +163,18 @@ def test_a_command_that_is_still_delayed_is_dropped(viewer):
     assert live(viewer).joints.values[ARM[0]] == pytest.approx(0.0, abs=1e-3)
 
 
+def test_the_goal_survives_another_unit(viewer):
+    choose(viewer, GOAL)
+    slide(viewer, ARM[0], 1.0)
+    as_page(viewer, viewer._angles.box, value="deg")
+    panel = live(viewer).joints
+    assert panel.sliders[ARM[0]].value == pytest.approx(np.rad2deg(1.0), abs=0.1)
+    slide(viewer, ARM[0], 90.0)
+    assert live(viewer).goal_state.command("plan").joints[ARM[0]] == pytest.approx(np.pi / 2)
+    settle(viewer)
+    assert viewer.on_joint_target.calls == []
+
+
 def test_the_goal_of_the_plan_tab_selects_the_mode(viewer):
     goals, goal = live(viewer).planning.goals, live(viewer).goal_state
     as_page(viewer, goals.goal, value=SLIDERS)
@@ -174,6 +188,13 @@ def test_the_goal_of_the_plan_tab_selects_the_mode(viewer):
     as_page(viewer, goals.goal, value="home")
     refresh(viewer)
     assert "Sliders set" not in goals._message.content
+
+
+def test_without_a_planner_the_sliders_set_the_robot(open_viewer, toy):
+    viewer = open_viewer(ViewedRobot(toy), ViewedRobot.of(FRANKA, followers=(IK,)))
+    assert all(robot.goal_state is None for robot in viewer._robots.values())
+    with pytest.raises(UnknownJoint):
+        ViewedRobot(toy, planned_joints=("no_joint",))
 
 
 @pytest.fixture
@@ -232,6 +253,23 @@ def test_all_pages_show_the_number_that_holds_once_it_is_typed(
     wait_until(lambda: live.planning.goals.attempts.value == 100, "bounded")
 
 
+def test_they_are_above_all_robots(viewer_of_scaling_panel):
+    panel = viewer_of_scaling_panel._scaling
+    folder = viewer_of_scaling_panel._server.gui._container_handle_from_uuid[
+        viewer_of_scaling_panel._robots["a"]._status._impl.parent_container_id
+    ]
+    for field in (panel.velocity, panel.acceleration):
+        assert field._impl.parent_container_id == folder._impl.parent_container_id
+        assert viewer_of_scaling_panel._stop.resume.order < field.order < folder.order
+
+
+def test_a_page_without_a_planner_has_none(open_viewer, toy):
+    viewer = open_viewer(ViewedRobot(toy), ViewedRobot.of(FRANKA, followers=(IK,)))
+    assert viewer._scaling is None
+    assert viewer.scaling == MotionScaling()
+    assert viewer.scaling.full
+
+
 X = from_xyz_rpy((0.4, -0.1, 0.3), (0.3, -0.5, 1.1))
 STEP = (0.02, 5.0)
 
@@ -252,3 +290,10 @@ def test_steps_are_along_and_about_the_axes(direction):
         wanted = (np.zeros(3), np.deg2rad(5.0) * axis) if turn else (0.02 * axis, np.zeros(3))
         np.testing.assert_allclose(own[:3, 3], wanted[0], atol=1e-12)
         np.testing.assert_allclose(to_rpy(own), wanted[1], atol=1e-12)
+
+
+def test_opposite_steps_return():
+    for frame in (BASE, TOOL):
+        for turn in (False, True):
+            there = jogged(X, "+Y", STEP, frame, turn=turn)
+            np.testing.assert_allclose(jogged(there, "-Y", STEP, frame, turn=turn), X, atol=1e-12)

@@ -169,6 +169,11 @@ def test_a_page_gets_the_script_once(compressed):
     assert found.headers["Set-Cookie"] == "a=b"
 
 
+def test_other_files_stay_as_they_are():
+    script = response(b"const head = '<head>';", "application/javascript", "identity")
+    assert with_script(script) is script
+
+
 HOST = "127.0.0.1"
 
 
@@ -191,6 +196,19 @@ def block_of_free_ports(count):
                 continue
             return start
     raise AssertionError("no free ports")
+
+
+def test_free_port_is_taken_as_given():
+    port = block_of_free_ports(1)
+    assert free_port(HOST, port, 0) == port
+    # The port is not kept open.
+    assert free_port(HOST, port, 0) == port
+
+
+def test_next_free_port_is_found():
+    port = block_of_free_ports(4)
+    with listen(port), listen(port + 1):
+        assert free_port(HOST, port, 10) == port + 2
 
 
 def test_all_ports_taken_is_one_clear_sentence():
@@ -235,6 +253,14 @@ def test_viewer_without_search_says_that_the_port_is_in_use(open_viewer, toy):
         port = taken.getsockname()[1]
         with pytest.raises(PortInUse, match=f"port {port}"):
             open_viewer(ViewedRobot(toy), page=PageSettings(port, port_search=0))
+
+
+def test_port_is_free_again_after_close(open_viewer, toy):
+    port = block_of_free_ports(1)
+    for _ in range(3):
+        viewer = open_viewer(ViewedRobot(toy), page=PageSettings(port, port_search=0))
+        viewer.close()
+    assert free_port(HOST, port, 0) == port
 
 
 def test_icons_are_the_same_and_the_archive_is_closed_afterwards():

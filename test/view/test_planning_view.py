@@ -8,20 +8,28 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from raised_errors import about
 from view.test_browser_viewer import as_page
-from view.toy_robot import pose
+from view.toy_robot import hand_made, pose
 
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.robot.tree import Box, Sphere
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.scene.scene import AttachedBody, Part, world_object
-from motion_nodes.core.scene.shapes import Capsule, Cone, triangle_mesh
+from motion_nodes.core.scene.shapes import Capsule, Cone, HalfSpace, triangle_mesh
 from motion_nodes.core.scene.world import World
-from motion_nodes.errors import InvalidCommand
+from motion_nodes.errors import InvalidCommand, UnknownFrame
 from motion_nodes.extras.viewer import planned_path
-from motion_nodes.extras.viewer.displays import MAX_POINTS, OFF, FrameTree, thinned_cloud
+from motion_nodes.extras.viewer.displays import (
+    MAX_POINTS,
+    OFF,
+    FrameTree,
+    colours_of_heights,
+    thinned_cloud,
+)
 from motion_nodes.extras.viewer.scene_view import MAX_OBJECTS, surface_of
+from motion_nodes.extras.viewer.ui_commands import PlannerOptions
 from motion_nodes.extras.viewer.viewed_robot import PLANNER, ViewedRobot
 
 FRANKA = load_robot("franka")
@@ -126,6 +134,14 @@ def test_surfaces_have_the_size_and_volume_of_their_solid(solid, size, volume):
     assert np.einsum("ij,ij->i", a, np.cross(b, c)).sum() / 6.0 == pytest.approx(volume, rel=0.02)
 
 
+def test_all_shapes_are_drawn(viewer):
+    world = World()
+    solids = (Sphere(0.1), Box((0.1, 0.1, 0.1)), Cone(0.1, 0.2), Capsule(0.1, 0.2), HalfSpace())
+    world.add(*(world_object(type(s).__name__, (s, MESH)) for s in solids))
+    world.enable("Cone", False)
+    assert len(show(viewer, world)) == len(solids)
+
+
 def test_spheres_appear_below_their_links_when_asked_for(viewer):
     viewer.flush()
     assert planning(viewer).spheres.nodes == [], "not before"
@@ -199,6 +215,15 @@ def test_the_curves_of_a_plan_are_shown_before_it_is_executed(viewer):
     path.curves.value = "(off)"
     path.refresh_panel()
     assert path._plot is None
+
+
+def test_the_planner_is_told_how_to_plan(open_viewer):
+    viewer = open_viewer(ViewedRobot.of(FRANKA, followers=(PLANNER,)))
+    assert viewer.planner_options("franka") == PlannerOptions()
+    goals = planning(viewer).goals
+    goals.planner.value, goals.time.value, goals.start.value = "RRTstar", 7.0, "ready"
+    goals.attempts.value, goals.keep.value = 3, True
+    assert viewer.planner_options("franka") == PlannerOptions("RRTstar", 7.0, 3, "ready", True)
 
 
 def test_a_random_goal_moves_the_sliders_within_the_limits_free_of_collisions(open_viewer):
@@ -338,6 +363,17 @@ def test_a_newer_plan_takes_the_place_and_a_bad_one_does_not(viewer):
     assert path._line is None, "one point is no line"
 
 
+def test_a_robot_without_a_tool_shows_no_plans(open_viewer):
+    viewer = open_viewer(ViewedRobot(hand_made()))
+    assert planning(viewer, viewer.robot_names[0]) is None
+    with pytest.raises(InvalidCommand):
+        viewer.update_plan(viewer.robot_names[0], [0.0], np.zeros((1, 4)))
+    with pytest.raises(InvalidCommand):
+        viewer.update_scene(viewer.robot_names[0], World().scene)
+    with pytest.raises(UnknownFrame, check=about("no_link")):
+        ViewedRobot(hand_made(), tool="no_link")
+
+
 X_WB, X_BT, X_TC = pose((1.0, 2.0, 0.0), (0, 0, 0.5)), pose((0.0, 0.3, 0.5)), pose((0.1, 0, 0))
 ARM = {"tool": ("base", X_BT), "camera": ("tool", X_TC), "base": ("map", pose((5.0, 0, 0)))}
 LOST = {"left": ("right", np.eye(4)), "right": ("left", np.eye(4)), "a": ("b", np.eye(4))}
@@ -357,6 +393,11 @@ class TestFrameTree:
         assert [(name, parent) for name, parent, _ in tree.placed()] == [
             ("map", ""), ("base", "map"), ("tool", "base"), ("camera", "tool"),
         ]  # fmt: skip
+
+    def test_the_first_anchor_of_a_tree_counts(self):
+        tree = FrameTree.of(ARM, [("nowhere", np.eye(4)), ("base", X_WB), ("tool", np.eye(4))])
+        np.testing.assert_allclose(tree.pose("base"), X_WB, atol=1e-12)
+        assert set(tree.roots) == {"map"}
 
     def test_what_no_transform_connects_is_listed(self):
         tree = FrameTree.of(ARM | LOST, [("base", X_WB)])
@@ -396,6 +437,11 @@ class TestFrames:
 
 
 class TestClouds:
+    def test_colours_go_from_blue_to_red(self):
+        rgb = colours_of_heights(np.array([0.0, 0.5, 1.0]))
+        np.testing.assert_array_equal(rgb, [(0, 0, 255), (0, 255, 0), (255, 0, 0)])
+        assert colours_of_heights(np.array([0.3])).shape == (1, 3)
+
     def test_large_clouds_are_thinned_and_heights_are_those_in_the_world(self):
         points = np.zeros((3 * MAX_POINTS, 3), np.float32)
         points[:, 0] = np.linspace(0.0, 1.0, len(points))

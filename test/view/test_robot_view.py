@@ -16,7 +16,7 @@ from view.toy_robot import hand_made, pose
 
 from motion_nodes.core.robot.link_poses import LinkPoses
 from motion_nodes.core.robot.loader import load_robot
-from motion_nodes.core.robot.tree import Box, Cylinder, Shape, Sphere
+from motion_nodes.core.robot.tree import Box, Cylinder, Mesh, Shape, Sphere
 from motion_nodes.core.scene.shapes import spiral_directions
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.extras.viewer import browser
@@ -97,6 +97,13 @@ def test_missing_mesh_becomes_a_box_and_one_warning(open_viewer, toy, caplog):
     assert len(warnings) == 1
     assert "toy" in warnings[0]
     assert "part.stl" in warnings[0]
+
+
+@pytest.mark.parametrize("content", [b"", b"solid nothing\nendsolid\n", b"\x00" * 84])
+def test_broken_mesh_becomes_a_box(open_viewer, tmp_path, content):
+    (tmp_path / "part.stl").write_bytes(content)
+    viewer = open_viewer(ViewedRobot(hand_made(folder=tmp_path)))
+    assert isinstance(node(viewer, "/robots/toy/base/upper/lower/visual_0"), viser.BoxHandle)
 
 
 def test_mesh_file_is_drawn_with_its_scale(open_viewer, tmp_path):
@@ -205,6 +212,15 @@ def test_a_part_keeps_its_volume_its_size_and_its_place(geometry, volume, half):
     np.testing.assert_allclose(local.max(axis=0), np.array(half) + 0.01, rtol=5e-3)
 
 
+def test_parts_together_are_what_they_are_alone():
+    shapes = [Shape(geometry, pose((k, 0.0, 0.0))) for k, (geometry, _, _) in enumerate(PARTS)]
+    together = merged(shapes)
+    assert enclosed(together) == pytest.approx(sum(enclosed(merged([s])) for s in shapes))
+    assert together.faces.max() == len(together.vertices) - 1
+    with pytest.raises(TypeError, match="Mesh"):
+        merged([Shape(Mesh("part.stl", (1, 1, 1)), np.eye(4))])
+
+
 def test_what_looks_the_same_on_a_link_is_one_node(open_viewer):
     robot = load_robot("franka")
     viewer = open_viewer(ViewedRobot.of(robot))
@@ -248,6 +264,16 @@ def test_robots_fill_what_the_panel_leaves_free(size):
     assert min(x.min(), y.min()) > 0.0
     assert ((x.max(), y.max()) < free).all()
     assert max(np.ptp(x) / free[0], np.ptp(y) / free[1]) > 0.6, "no smaller than needed"
+
+
+def test_min_radius_leaves_room_to_drive():
+    small, roomy = (camera(((0.0, 0.0, 0.1), 0.1), min_radius=r) for r in (0.0, 0.9))
+    distances = [float(np.linalg.norm(v.position - v.look_at)) for v in (small, roomy)]
+    assert distances[1] / distances[0] == pytest.approx(9.0)
+
+
+def test_nothing_to_show_is_no_error():
+    assert np.isfinite(camera().position).all()
 
 
 class OpenPage:

@@ -88,6 +88,15 @@ def test_an_object_is_attached_to_the_tool_and_detached(viewer):
     assert not panel.note.visible
 
 
+def test_it_is_attached_to_the_selected_link(viewer):
+    world, panel = World(), editor(viewer).attachment
+    world.add(BOX)
+    select(viewer, world, "box")
+    as_page(viewer, panel.link, value="panda_link4")
+    as_page(viewer, panel.attach, value=True)
+    viewer.on_attach.wait_for(lambda calls: calls == [("franka", "box", "panda_link4")])
+
+
 def test_what_others_attached_is_listed_and_can_be_clicked(viewer):
     world = World()
     world.add(world_object("cup", Sphere(0.03), pose((0.4, 0.0, 0.5))))
@@ -102,6 +111,13 @@ def test_parts_of_the_cell_and_planes_are_not_attached(viewer, item):
     world.add(item)
     select(viewer, world, item.name)
     assert not visible(viewer) & {"attach", "link", "detach"}
+
+
+def test_without_a_selection_nothing_is_sent(viewer):
+    for button in (editor(viewer).attachment.attach, editor(viewer).attachment.detach):
+        as_page(viewer, button, value=True)
+    refresh(viewer)
+    assert viewer.on_attach.calls == []
 
 
 def tool_pose(q):
@@ -185,6 +201,15 @@ def test_an_object_is_given_another_size(viewer_of_object_editor):
     as_page(viewer_of_object_editor, editor.choice, value="crate")
     refresh(viewer_of_object_editor)
     assert editor.size.value == (0.2, 0.3, 0.4)
+
+
+@pytest.mark.parametrize("name", ["cone", "pair"])
+def test_other_shapes_have_no_size(viewer_of_object_editor, name):
+    editor = viewer_of_object_editor._robots["franka"].planning.editor
+    as_page(viewer_of_object_editor, editor.choice, value=name)
+    refresh(viewer_of_object_editor)
+    assert editor.remove.visible
+    assert not editor.resize.visible
 
 
 @pytest.mark.parametrize("kind", ["box", "sphere", "cylinder"])

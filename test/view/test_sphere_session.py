@@ -34,6 +34,13 @@ def same(a, b):
         np.testing.assert_array_equal(spheres, b.of(link))
 
 
+def test_it_begins_with_the_robots_own_spheres(session):
+    assert session.spheres.count == sum(map(len, FRANKA.spheres.values()))
+    assert set(FRANKA.spheres) <= set(session.links)
+    np.testing.assert_array_equal(session.chosen, session.spheres.of(LINK)[0])
+    assert not session.unsaved
+
+
 @pytest.mark.parametrize(
     ("change", "count"),
     [
@@ -149,3 +156,11 @@ def test_it_serves_a_page_until_ctrl_c(tmp_path, shipped):
     finally:
         process.kill()
     assert not (tmp_path / "jetbot_spheres.yaml").exists(), "no file without saving"
+
+
+def test_an_unknown_robot_is_said_in_one_line(tmp_path):
+    command = [sys.executable, "-m", "motion_nodes.cli.main", "spheres", "frnka"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "Did you mean 'franka'" in done.stderr
+    assert "Traceback" not in done.stderr

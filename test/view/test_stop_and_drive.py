@@ -77,6 +77,13 @@ def test_stop_lets_go_of_the_drive_pads(open_viewer):
     record.wait_for(lambda calls: calls[-3:] == [("toy", 0.0, 0.0, 0.0)] * 3)
 
 
+def test_a_page_without_a_suite_has_no_stop(open_viewer, toy):
+    viewer = open_viewer(ViewedRobot(toy, "arm"))
+    assert viewer._stop is None
+    viewer.set_stopped("nobody sees this")
+    refresh(viewer)
+
+
 REST = PadTwist()
 
 
@@ -91,6 +98,11 @@ def drain(pad, now):
     while (twist := pad.step(now)) is not None and len(sent) < 20:
         sent.append(twist)
     return sent
+
+
+def test_says_nothing_until_touched(pad):
+    assert not pad.active
+    assert pad.step(0.0) is None
 
 
 @pytest.mark.parametrize(
@@ -138,6 +150,12 @@ def test_latched_drive_goes_on_until_stopped(pad):
     assert drain(pad, 1e4) == [REST] * STOP_REPEATS
 
 
+def test_stop_at_rest_still_sends_zeros(pad):
+    pad.stop()
+    assert pad.active
+    assert drain(pad, 0.0) == [REST] * STOP_REPEATS
+
+
 @pytest.mark.parametrize("start", ["hold", "latch"])
 def test_a_page_that_goes_ends_its_own_drive_only(pad, start):
     getattr(pad, start)(Direction.FORWARD, 7, 0.0)
@@ -183,6 +201,13 @@ def test_points_are_thinned_by_distance():
     assert len(trail) <= 1.0 / SPACING + 1
     assert (lengths >= SPACING - 1e-9).all()
     assert (lengths < SPACING + 0.0011).all()
+
+
+def test_a_base_that_stands_or_trembles_adds_nothing():
+    trail = TrailPoints()
+    rng = np.random.default_rng(1)
+    changes = [trail.add(rng.normal(0.0, SPACING / 20, 3)) for _ in range(500)]
+    assert sum(changes) == 1
 
 
 def test_number_is_bounded_and_the_newest_stay():

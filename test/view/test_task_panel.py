@@ -161,6 +161,14 @@ def test_steps_have_a_status():
         assert "it was dropped" in text.splitlines()
 
 
+def test_foreign_text_is_not_markup(viewer):
+    show(viewer, task="<img src=x>", events=["[a](b)"], reason="`y`")
+    status, log = panel(viewer).status.content, panel(viewer).log.content
+    assert r"\<img" in status
+    assert r"\`y\`" in status
+    assert r"\[a\]\(b\)" in log
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -171,3 +179,10 @@ def test_steps_have_a_status():
 def test_what_is_no_status_is_refused(text):
     with pytest.raises(InvalidPlan):
         TaskProgress.of(text)
+
+
+def test_robots_without_fingers_have_no_tasks(open_viewer):
+    viewer = open_viewer(ViewedRobot.of(load_robot("ur5e"), tasks=True))
+    assert viewer._robots["ur5e"].tasks is None
+    viewer.update_task("ur5e", progress())
+    viewer.set_task_message("ur5e", "none")

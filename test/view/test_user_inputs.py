@@ -21,6 +21,7 @@ from motion_nodes.extras.viewer.drive_panel import Direction
 from motion_nodes.extras.viewer.page_server import PageSettings
 from motion_nodes.extras.viewer.plot_panel import Curves
 from motion_nodes.extras.viewer.preview import Preview
+from motion_nodes.extras.viewer.scene_view import escaped
 from motion_nodes.extras.viewer.sphere_editor import SphereEditor, SphereSession
 from motion_nodes.extras.viewer.target_gizmo import DragHandles
 from motion_nodes.extras.viewer.ui_commands import (
@@ -29,7 +30,7 @@ from motion_nodes.extras.viewer.ui_commands import (
     PageWatch,
     SliderHold,
 )
-from motion_nodes.extras.viewer.viewed_robot import IK, ViewedRobot
+from motion_nodes.extras.viewer.viewed_robot import IK, PLANNER, ViewedRobot
 
 FRANKA = load_robot("franka")
 JOINT = FRANKA.joint_names[0]
@@ -135,6 +136,31 @@ def test_a_page_that_cannot_be_polled_counts_as_lost():
         assert not watch._responds(1)
     finally:
         watch.close()
+
+
+def test_names_of_nodes_are_different_for_different_objects():
+    names = ["a/0", "a\u02f0", "a%2f0", "a 0", "a_0", "ä/", "a.0"]
+    assert len({escaped(name) for name in names}) == len(names)
+    assert escaped("a box/1") == "a%20box%2f1"
+
+
+def test_an_empty_image_is_not_shown(open_viewer, toy):
+    viewer = open_viewer(ViewedRobot(toy, "rover"), displays=True)
+    panel = viewer.displays._panel
+    viewer.displays.set_topics({"image": ["/image"]})
+    refresh(viewer)
+    as_page(viewer, panel.image, value="/image")
+    panel.show_image("/image", np.zeros((0, 0, 3), np.uint8))
+    assert panel.picture is None
+
+
+def test_controls_of_the_planner_are_shown_only_with_a_planner(viewer, open_viewer):
+    planning = live(viewer).planning
+    assert not planning.recover.visible
+    assert not planning.show_tree.visible
+    with_planner = live(open_viewer(ViewedRobot.of(FRANKA, followers=(PLANNER,), edits_scene=True)))
+    assert with_planner.planning.recover.visible
+    assert with_planner.planning.show_tree.visible
 
 
 def test_a_scene_is_loaded_in_the_preview():
@@ -243,6 +269,14 @@ def test_a_slider_that_is_held_is_obeyed_at_once_however_fast(settled, hold):
     hold.release()
     drag(2.0)
     assert len(told) == 2, "may be the beginning of 2.5"
+
+
+def test_a_page_that_is_gone_holds_no_slider(hold, monkeypatch):
+    hold.hold()
+    assert hold.held
+    monkeypatch.setattr(ui_commands, "HOLD_TIMEOUT", 0.0)
+    hold.hold()
+    assert not hold.held
 
 
 def test_what_waits_is_replaced_forgotten_and_kept_apart_from_others(settled):
@@ -370,6 +404,17 @@ def test_joint_sliders_show_degrees_and_command_radians(open_viewer):
     assert len(record.calls) == 1
 
 
+def test_sliders_follow_the_robot_in_degrees(open_viewer):
+    viewer = open_viewer(ViewedRobot(hand_made()))
+    show(viewer, "deg")
+    viewer.update_joints("toy", [0.5, np.nan, 0.02, 0.0])
+    refresh(viewer)
+    live = viewer._robots["toy"]
+    assert live.joints.sliders["toy_pan"].value == pytest.approx(np.rad2deg(0.5), abs=0.05)
+    assert live.slider_values()["toy_pan"] == pytest.approx(0.5, abs=1e-3)
+    assert live.slider_values()["toy_slide"] == pytest.approx(0.02)
+
+
 def test_a_value_rounded_beyond_a_limit_commands_the_limit(open_viewer):
     viewer = open_viewer(ViewedRobot.of(FRANKA))
     viewer.on_joint_target = record = Record()
@@ -464,6 +509,14 @@ def test_slow_receiver_gets_the_newest_value_after_older_wishes(start):
     gate.set()
     assert done.wait(LIMIT)
     assert seen == ["state", "last"]
+
+
+def test_failing_callback_does_not_end_the_thread(start, caplog):
+    queue, done = start(), threading.Event()
+    queue.put("bad", lambda: 1 / 0)
+    queue.put("good", done.set)
+    assert done.wait(LIMIT)
+    assert "viewer callback failed" in caplog.text
 
 
 def test_repeats_until_there_is_nothing_more(start):

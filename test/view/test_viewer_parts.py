@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parts of the viewer without a page: history, health, status lines, handles, camera."""
 
+import re
 import time
 import urllib.request
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,24 +13,28 @@ import pytest
 from raised_errors import about
 from view.toy_robot import pose
 
+import motion_nodes.extras.viewer
 from motion_nodes.core.robot.loader import load_robot
-from motion_nodes.core.robot.tree import Box
+from motion_nodes.core.robot.tree import Box, Sphere
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.scene.scene import world_object
 from motion_nodes.core.scene.world import World
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.extras.viewer.joint_panel import short_labels
+from motion_nodes.extras.viewer.object_editor import solid_of
+from motion_nodes.extras.viewer.page_server import PageSettings
 from motion_nodes.extras.viewer.panel_style import (
     MAX_MESSAGE,
     STALE_AFTER,
     Freshness,
+    global_line,
     plain,
     robot_line,
 )
 from motion_nodes.extras.viewer.planning_view import Drawing
 from motion_nodes.extras.viewer.plot_panel import ALL, PERIOD, WINDOW, JointHistory, LearningPage
 from motion_nodes.extras.viewer.preview import Preview
-from motion_nodes.extras.viewer.scene_view import distance_colours
+from motion_nodes.extras.viewer.scene_view import COLOURS, DISTANCES, distance_colours
 from motion_nodes.extras.viewer.suite_panels import DEBOUNCE, SILENT_AFTER, Health
 from motion_nodes.extras.viewer.ui_commands import TargetCommand
 from motion_nodes.extras.viewer.viewed_robot import IK, PLANNER, RMPFLOW, ViewedRobot
@@ -78,6 +84,14 @@ def test_all_joints_are_shown_in_percent_of_their_limits(history):
     assert velocity.limits == (-100.0, 100.0)
 
 
+def test_joints_without_limits_are_left_out_of_all():
+    jetbot = load_robot("jetbot")
+    history = JointHistory(jetbot.limits, (False,) * len(jetbot.joint_names))
+    assert history.curves(0.0, "position", ALL).names == ()
+    history.add(0.0, np.full(len(jetbot.joint_names), np.nan), np.zeros(len(jetbot.joint_names)))
+    assert history.curves(0.0, "position", jetbot.joint_names[0]).limits == ()
+
+
 def test_the_worst_node_stands_first_and_silence_is_told(open_viewer, toy, monkeypatch):
     viewer = open_viewer(ViewedRobot(toy))
     panel = viewer._health
@@ -99,6 +113,14 @@ def test_the_worst_node_stands_first_and_silence_is_told(open_viewer, toy, monke
     later = time.monotonic() + SILENT_AFTER + 1.0
     monkeypatch.setattr("motion_nodes.extras.viewer.suite_panels.time.monotonic", lambda: later)
     assert panel.summary() == "3 SILENT of 3 nodes: a, b, c|d"
+
+
+def test_colours_go_from_red_to_blue():
+    np.testing.assert_array_equal(distance_colours(np.array([-1.0, 0.0, np.nan])), [COLOURS[0]] * 3)
+    np.testing.assert_array_equal(distance_colours(np.array([DISTANCES[-1], np.inf])),
+                                  [COLOURS[-1]] * 2)  # fmt: skip
+    red = distance_colours(np.linspace(0.02, 0.3, 20))[:, 0].astype(int)
+    assert (np.diff(red) <= 5).all()
 
 
 def test_spheres_have_the_colours_of_their_distances(open_viewer):
@@ -166,6 +188,21 @@ def test_bad_targets_and_drawings(open_viewer, call, text):
         call(viewer)
 
 
+def test_who_has_no_followers_has_no_target(open_viewer):
+    viewer = open_viewer(ViewedRobot.of(FRANKA))
+    with pytest.raises(InvalidCommand):
+        viewer.update_target("franka", np.eye(4))
+    viewer.set_target_message("franka", "nothing to be said here", PLANNER)
+    assert not viewer.wants_tree("franka")
+
+
+def test_sizes_of_new_objects():
+    assert solid_of("sphere", (0.2, 0.3, 0.4)) == Sphere(0.1)
+    assert solid_of("box", (0.2, 0.3, 0.4)) == Box((0.2, 0.3, 0.4))
+    cylinder = solid_of("cylinder", (0.2, 0.3, 0.4))
+    assert (cylinder.radius, cylinder.length) == (0.1, 0.4)
+
+
 def test_preview_follows_targets_and_keeps_objects(open_viewer):
     preview = Preview([FRANKA], 1.0, lambda shown: open_viewer(*shown))
     try:
@@ -186,6 +223,14 @@ def test_preview_follows_targets_and_keeps_objects(open_viewer):
         assert not robot.world.scene.objects
     finally:
         preview.close()
+
+
+def test_a_dark_page_has_a_dark_floor(open_viewer, toy):
+    viewer = open_viewer(ViewedRobot(toy), page=PageSettings(0, shadows=False))
+    setup = viewer._view._setup
+    light = setup.floor.cell_color
+    setup.set_dark(True)
+    assert max(setup.floor.cell_color) < min(light)
 
 
 def test_waiting_connected_stale_connected():
@@ -215,12 +260,28 @@ def test_a_message_takes_the_place_of_what_the_line_would_say():
     assert told.count("9 s") == 1
 
 
+def test_rate_falls_to_nothing_when_nothing_comes():
+    state = Freshness()
+    for step in range(101):
+        state.arrived(step * 0.01)
+        state.update_rate(step * 0.01)
+    assert state.rate == pytest.approx(100, rel=0.02)
+    state.update_rate(3.0)
+    assert state.rate < 1.0
+
+
 def test_messages_cannot_format_the_page():
     shown = plain("<b>*x*</b> [a](http://b) `c` {d}\n# e")
     for mark in "<>*[]()`{}#":
         assert shown.count(mark) == shown.count("\\" + mark)
     assert "\n" not in shown
     assert len(plain("a" * 5000)) <= MAX_MESSAGE
+
+
+@pytest.mark.parametrize(("clients", "text"), [(0, "0 pages"), (1, "1 page o"), (3, "3 pages")])
+def test_global_line(clients, text):
+    assert global_line(clients).startswith(text)
+    assert "2 nodes OK" in global_line(clients, "2 nodes OK")
 
 
 @pytest.mark.parametrize(
@@ -236,6 +297,13 @@ def test_messages_cannot_format_the_page():
 )
 def test_short_labels(names, labels):
     assert short_labels(names) == labels
+
+
+def test_the_panel_has_no_symbols_that_need_a_font_of_their_own():
+    # Arrows, geometric shapes, dingbats and emoji.
+    symbols = re.compile("[\u2190-\u2bff\ufe0f\U0001f000-\U0001faff]")
+    sources = Path(motion_nodes.extras.viewer.__file__).parent.glob("*.py")
+    assert {path.name for path in sources if symbols.search(path.read_text("utf-8"))} == set()
 
 
 def test_curves_are_those_of_updates_with_episodes():

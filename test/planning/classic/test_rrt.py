@@ -223,6 +223,20 @@ def test_without_a_first_path_the_tree_begins_with_the_start_alone():
     assert with_it.cost < 1.1 * result.cost
 
 
+@pytest.mark.parametrize("step", [0.01, 0.3, 100.0])
+def test_first_branch_is_divided_into_steps(step):
+    # No path is shorter than the straight line, so the branch does not change.
+    world = PlanarWorld()
+    planner = RrtStar(RrtStarSettings(step_size=step, max_iterations=300))
+    result = planner.plan(world.request((2.0, 4.0), (8.0, 4.0), timeout=60.0))
+    assert result.path is not None
+    edges = np.linalg.norm(np.diff(result.path, axis=0), axis=1)
+    # Very small steps are enlarged to bound the number of nodes.
+    assert edges.max() <= max(step, result.cost / 100.0) + 1e-9
+    assert result.cost == pytest.approx(edges.sum())
+    assert max_depth(result.path, world.checker) < 1e-3
+
+
 def test_costs_of_all_nodes_are_the_lengths_of_their_ways(monkeypatch):
     kept: list[Costs] = []
 
@@ -268,12 +282,44 @@ def test_shortest_way_around_a_wall_is_come_near_to():
     assert shortest - 0.1 < result.cost < 1.02 * shortest
 
 
+@pytest.mark.long
+def test_paths_are_shorter_than_those_of_rrt_on_average():
+    world = maze()
+    plain, star = [], []
+    for seed in range(6):
+        request = replace(world.request((0.5, 0.5), (9.5, 0.5), timeout=30.0), random_seed=seed)
+        plain.append(Rrt(RrtSettings(step_size=0.5, max_iterations=20_000)).plan(request).cost)
+        star.append(RrtStar(settings()).plan(request).cost)
+    assert np.isfinite(star).all()
+    assert np.mean(star) < 0.9 * np.mean(plain)
+    assert (np.array(star) <= np.array(plain)).all()
+
+
+@pytest.mark.long
+def test_equal_seeds_give_equal_paths():
+    request = maze().request((0.5, 0.5), (9.5, 0.5), timeout=60.0)
+    first, again = (RrtStar(settings()).plan(request).path for _ in range(2))
+    np.testing.assert_array_equal(first, again)
+
+
 def test_straight_way_ends_the_search_at_once():
     world = PlanarWorld()
     planner = RrtStar(RrtStarSettings(step_size=20.0, max_iterations=100_000, goal_bias=1.0))
     result = planner.plan(world.request((1, 1), (9, 9), timeout=60.0))
     assert result.cost == pytest.approx(8 * np.sqrt(2))
     assert result.iterations < 1000
+
+
+@pytest.mark.long
+def test_search_time_ends_an_arms_search_with_its_best_path():
+    checker = barrier_checker()
+    chosen = RrtStarSettings(step_size=1.5, search_time=1.0)
+    request = PlanRequest(checker, START, (JointGoal(GOAL),), timeout=40.0)
+    result = RrtStar(chosen).plan(request)
+    assert result.status is PlanStatus.SOLVED
+    assert result.path is not None
+    assert max_depth(result.path, checker) < 3e-3
+    assert (result.path[-1] == GOAL).all()
 
 
 def test_no_way_at_all_is_told():
@@ -315,3 +361,10 @@ def test_tree_and_path_stand_in_the_picture(planner):
     assert len(line.attrib["points"].split()) == len(result.path)
     obstacles = [e for e in root.iter() if e.attrib.get("fill") == "#808080"]
     assert len(obstacles) == len(world.obstacles)
+
+
+def test_world_without_room_is_refused():
+    with pytest.raises(InvalidConfig):
+        PlanarWorld(low=(1.0, 1.0), high=(1.0, 2.0))
+    with pytest.raises(InvalidConfig, check=about("radius")):
+        PlanarWorld(radius=0.0)

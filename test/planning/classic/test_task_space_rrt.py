@@ -6,7 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from barrier_scene import START, TARGET, WEIGHTS, at, barrier_checker, franka, max_depth
+from barrier_scene import (
+    START,
+    TARGET,
+    WEIGHTS,
+    at,
+    barrier_checker,
+    franka,
+    max_depth,
+)
 
 from motion_nodes.core.ik.problem import IkTolerance, pose_error
 from motion_nodes.core.planning.planners import connecting, make_planner
@@ -26,6 +34,7 @@ from motion_nodes.core.planning.task_space_rrt import (
     rrt_config,
 )
 from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.errors import InvalidConfig, InvalidDescription
 from motion_nodes.typing import Array
@@ -65,6 +74,16 @@ def test_target_between_barriers_is_reached_to_the_final_tolerance(tolerance):
     assert (result.path[0] == START).all()
     assert max_depth(result.path, checker) < 3e-3
     assert checker.limits.within(result.path, 1e-12)
+
+
+def test_equal_seeds_give_equal_paths_and_others_do_not():
+    request = PlanRequest(free_checker(), START, (PoseGoal(TIP, TARGET, POSITION),), timeout=30.0)
+    first, again = (TaskSpaceRrt(CONFIG).plan(request).path for _ in range(2))
+    other = TaskSpaceRrt(CONFIG).plan(replace(request, random_seed=5)).path
+    np.testing.assert_array_equal(first, again)
+    assert first is not None
+    assert other is not None
+    assert first.shape != other.shape or (first != other).any()
 
 
 @pytest.mark.long
@@ -134,6 +153,44 @@ def test_tip_that_is_there_already_needs_no_tree():
 def with_task(**values: float) -> RrtConfig:
     task = replace(TaskSpacePlanning(), **values)  # type: ignore[arg-type]
     return replace(CONFIG, task_space_planning_params=task)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(CONFIG, step_size=0.1),
+        replace(CONFIG, distance_metric_weights=()),
+        replace(CONFIG, task_space_limits=((-0.5, 0.0), (-0.6, 0.6), (0.0, 0.8))),
+        with_task(translation_target_zone_tolerance=1e-5),
+        with_task(orientation_target_zone_tolerance=0.02),
+        with_task(translation_gradient_weight=0.2),
+        with_task(orientation_gradient_weight=1.0),
+        with_task(nn_translation_distance_weight=0.1),
+        with_task(nn_orientation_distance_weight=2.0),
+        with_task(task_space_exploitation_fraction=0.1),
+        with_task(task_space_exploration_fraction=0.5),
+        with_task(max_extension_substeps_away_from_target=2),
+        with_task(max_extension_substeps_near_target=2),
+        with_task(extension_substep_target_region_scale_factor=10.0),
+        with_task(unexploited_nodes_culling_scalar=30.0),
+        with_task(gradient_substep_size=0.1),
+    ],
+)
+def test_each_setting_acts(other):
+    # A far target makes the tree spread; a near one ends the search at it.
+    near = Kinematics(franka().tree, franka().group("arm").joints).pose(START, TIP)
+    near = at(0.1, 0.3, -0.1) @ near @ from_xyz_rpy((0.0, 0.0, 0.0), (0.3, 0.5, 0.8))
+    nodes: list[list[Array]] = [[], []]
+    for found, config in zip(nodes, (CONFIG, other), strict=True):
+        for X_BT in (TARGET, near):
+            planner = TaskSpaceRrt(replace(config, max_iterations=1500))
+            goal = PoseGoal(TIP, X_BT, POSE)
+            planner.plan(PlanRequest(free_checker(), START, (goal,), timeout=60.0))
+            tree = planner.tree()
+            assert tree is not None
+            found.append(tree.nodes)
+    assert any(not np.array_equal(a, b) for a, b in zip(*nodes, strict=True))
 
 
 def test_wider_zone_ends_the_search_earlier_and_as_exactly():
