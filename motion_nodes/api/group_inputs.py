@@ -17,9 +17,9 @@ from motion_nodes.core.ik.problem import (
     IkSettings,
     IkTolerance,
     as_configurations,
+    locked_position,
     rigid_pose,
 )
-from motion_nodes.core.ik.request_validation import locked_position
 from motion_nodes.core.ik.tasks_and_limits import Configuration
 from motion_nodes.core.planning.planning_problem import Goal, JointGoal, PoseGoal, PosesGoal
 from motion_nodes.core.planning.several_poses import solve_poses

@@ -18,7 +18,7 @@ from motion_nodes.api.group_inputs import GroupInputs, RobotState, shape_of
 from motion_nodes.api.reactive_policy import ReactivePolicy
 from motion_nodes.core.ik.chain import IkChain
 from motion_nodes.core.ik.problem import IkBatchResult, IkRequest, IkResult, IkSettings
-from motion_nodes.core.ik.request_validation import solve_reachable
+from motion_nodes.core.ik.relaxed_poses import solve_reachable
 from motion_nodes.core.ik.solver import LeastSquaresIk
 from motion_nodes.core.ik.tasks_and_limits import BaseMotion, Configuration
 from motion_nodes.core.planning.path_constraints import PathConstraint

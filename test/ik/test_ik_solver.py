@@ -26,11 +26,7 @@ from motion_nodes.core.ik.joint_sampling import (
     interval_samples,
 )
 from motion_nodes.core.ik.problem import IkRequest, IkSettings, IkStatus, IkTolerance, pose_error
-from motion_nodes.core.ik.request_validation import (
-    approach_axis,
-    relaxed_tolerances,
-    solve_reachable,
-)
+from motion_nodes.core.ik.relaxed_poses import approach_axis, relaxed_tolerances, solve_reachable
 from motion_nodes.core.ik.solver import LeastSquaresIk
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import from_xyz_rpy, inverse

@@ -26,12 +26,10 @@ from motion_nodes.core.ik.problem import (
     IkStatus,
     as_configurations,
     as_pose,
-    pose_error,
-    rejection,
-)
-from motion_nodes.core.ik.request_validation import (
     joint_index,
     limits_with,
+    pose_error,
+    rejection,
     target_in_base,
     too_far,
 )

@@ -33,12 +33,14 @@ from motion_nodes.core.ik.problem import (
     as_configurations,
     as_pose,
     bad_pose,
+    how_it_ended,
     pose_error,
     rejection,
     rigid_pose,
+    too_far,
+    what_is_nearest,
 )
 from motion_nodes.core.ik.redundancy import TipKeeper, improved
-from motion_nodes.core.ik.request_validation import how_it_ended, too_far, what_is_nearest
 from motion_nodes.core.ik.workspace import MemoryPool, SolverMemory
 from motion_nodes.core.robot.poses import inverse
 from motion_nodes.errors import InvalidCommand, InvalidConfig

@@ -50,12 +50,10 @@ from motion_nodes.core.ik.problem import (
     IkTolerance,
     Validity,
     as_configurations,
-    pose_error,
-    rejection,
-)
-from motion_nodes.core.ik.request_validation import (
     joint_index,
     limits_with,
+    pose_error,
+    rejection,
     target_in_base,
     too_far,
     what_is_nearest,

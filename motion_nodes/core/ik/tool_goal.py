@@ -17,8 +17,8 @@ from motion_nodes.core.ik.problem import (
     IkSettings,
     IkTolerance,
     as_configurations,
+    target_in_base,
 )
-from motion_nodes.core.ik.request_validation import target_in_base
 from motion_nodes.core.ik.solvers import DEFAULT, make_solver
 from motion_nodes.core.robot.poses import multiply
 from motion_nodes.core.robot.robot import Robot

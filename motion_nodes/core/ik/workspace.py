@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.core.ik.chain import IkChain
-from motion_nodes.core.ik.problem import IkSettings, IkTolerance
-from motion_nodes.core.ik.request_validation import locked_position
+from motion_nodes.core.ik.problem import IkSettings, IkTolerance, locked_position
 from motion_nodes.errors import UnknownJoint
 from motion_nodes.kernels.ik.ik_step import BLOCK, FEATURES, LANES, IkWorkspace
 from motion_nodes.typing import Array

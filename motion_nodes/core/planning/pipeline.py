@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.core.ik.problem import IkRequest, IkSettings, IkTolerance, as_pose
-from motion_nodes.core.ik.request_validation import FULL, relaxed_tolerances, what_is_free
+from motion_nodes.core.ik.relaxed_poses import FULL, relaxed_tolerances, what_is_free
 from motion_nodes.core.planning.path_verification import FINER
 from motion_nodes.core.planning.plan_run import (
     PlanAttempt,
@@ -274,7 +274,7 @@ def reachable_form(request: PlanRequest) -> tuple[PlanRequest, str]:
     """Return a request with poses reachable by fewer than six joints, and a note.
 
     Orientations that it does not reach are relaxed, see
-    :mod:`motion_nodes.core.ik.request_validation`;
+    :mod:`motion_nodes.core.ik.relaxed_poses`;
     collisions are not considered.
 
     Args:

@@ -25,7 +25,7 @@ from motion_nodes.core.ik.problem import (
     IkSolver,
     Validity,
 )
-from motion_nodes.core.ik.request_validation import FULL, solve_reachable
+from motion_nodes.core.ik.relaxed_poses import FULL, solve_reachable
 from motion_nodes.core.ik.solver import LeastSquaresIk
 from motion_nodes.core.ik.solvers import make_solver
 from motion_nodes.core.planning.planning_problem import PoseGoal, PosesGoal
