@@ -30,7 +30,7 @@ def progress(**changed):
 
 @pytest.fixture
 def viewer(open_viewer):
-    return open_viewer(ViewedRobot.of(load_robot("franka"), tasks=True))
+    return open_viewer(ViewedRobot.of(load_robot("franka"), in_suite=True))
 
 
 @pytest.fixture
@@ -182,7 +182,7 @@ def test_what_is_no_status_is_refused(text):
 
 
 def test_robots_without_fingers_have_no_tasks(open_viewer):
-    viewer = open_viewer(ViewedRobot.of(load_robot("ur5e"), tasks=True))
+    viewer = open_viewer(ViewedRobot.of(load_robot("ur5e"), in_suite=True))
     assert viewer._robots["ur5e"].tasks is None
     viewer.update_task("ur5e", progress())
     viewer.set_task_message("ur5e", "none")
