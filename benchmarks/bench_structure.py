@@ -278,6 +278,7 @@ def walks(lists: str) -> list[Row]:
              "types": len(found["types"])}
         )  # fmt: skip
         if lists:
+            Path(lists).mkdir(parents=True, exist_ok=True)
             Path(lists, f"{name}.json").write_text(json.dumps(found, indent=1))
     return rows
 
