@@ -47,6 +47,8 @@ class DifferentialBaseNode(WheeledBaseNode[DifferentialParams]):
             "right_wheel_names": spec.right_wheel_names,
             "wheel_radius": spec.wheel_radius,
             "wheel_separation": spec.wheel_separation,
+            "left_wheel_radius_multiplier": spec.left_wheel_radius_multiplier,
+            "right_wheel_radius_multiplier": spec.right_wheel_radius_multiplier,
         }
 
     def check(self, params: DifferentialParams) -> str | None:

@@ -183,7 +183,9 @@ def test_odometry_passes_over_bad_paths_and_times():
     assert (odometry.x, odometry.twist.vx) == (2.0, 2.0)
 
 
-@pytest.mark.parametrize(("x", "y"), [(0.2, 0.18), (0.12, 0.2), (0.0, 0.3)])
+@pytest.mark.parametrize(
+    ("x", "y"), [*np.random.default_rng(3).uniform(0.01, 2.0, (60, 2)).round(2), (0.0, 0.3)]
+)
 def test_the_separation_of_four_skidding_wheels(x, y):
     found = skidding_separation([x, x, -x, -x], [y, -y, y, -y])
     assert found == pytest.approx(2.0 * y * (1.0 + (x / y) ** 2))

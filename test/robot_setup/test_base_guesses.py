@@ -12,7 +12,7 @@ from lxml import etree
 from robot_setup.urdf_samples import INERTIAL, joint, link, robot
 from scipy.spatial.transform import Rotation
 
-from motion_nodes.core.bases.from_robot import base_of as ackermann_from_robot
+from motion_nodes.core.bases.from_robot import base_of as base_from_robot
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.robot_yaml import AckermannSpec, DifferentialSpec, HolonomicSpec
@@ -27,6 +27,8 @@ from motion_nodes.extras.robot_setup.wheels import (
     mecanum_evidence,
     roller_angle_of_surface,
 )
+from motion_nodes.extras.sim.backend import RobotPlacement
+from motion_nodes.extras.sim.mujoco_world import MujocoWorld
 from motion_nodes.extras.sim.robot_trial import effective_separation, try_robot
 from motion_nodes.typing import Array
 
@@ -315,6 +317,80 @@ def test_skidding_wheels_are_measured(tmp_path, x, y):
 def test_wheels_that_do_not_skid_are_not_measured():
     assert effective_separation(load_robot("jetbot")) is None
     assert effective_separation(load_robot("franka")) is None
+def two_wheels(left: float, right: float, gap: float = 0.0, load: float = 0.0) -> str:
+    """Return a base on two wheels of some radii, and two balls on which it rests.
+
+    Args:
+        left: radius of the left wheel [m].
+        right: radius of the right wheel [m].
+        gap: height of the balls above the floor [m].
+        load: offset of the centre of mass from the axle [m].
+    """
+    mass = f'<inertial><origin xyz="{load} 0 0.1"/><mass value="8"/>'
+    mass += '<inertia ixx="0.1" iyy="0.1" izz="0.2" ixy="0" ixz="0" iyz="0"/></inertial>'
+    shape = '<collision><origin xyz="{}" rpy="{} 0 0"/><geometry>{}</geometry></collision>'
+    base = mass + shape.format("0 0 0.12", 0, '<box size="0.4 0.3 0.1"/>')
+    parts = [link("base_link", base)]
+    limit = '<limit effort="20" velocity="20"/>'
+    for name, r, y in (("left", left, 0.2), ("right", right, -0.2)):
+        drum = shape.format("0 0 0", 1.5708, f'<cylinder radius="{r}" length="0.03"/>')
+        parts += [link(name, INERTIAL + drum), joint(f"{name}_joint", "base_link", name,
+                  kind="continuous", xyz=f"0 {y} {r}", inside=limit)]  # fmt: skip
+    for name, x in (("front_ball", 0.18), ("rear_ball", -0.18)):
+        ball = shape.format("0 0 0", 0, '<sphere radius="0.02"/>')
+        place = f'<origin xyz="{x} 0 {0.02 + gap}"/>'
+        parts += [link(name, ball), f'<joint name="{name}_joint" type="fixed">{place}'
+                  f'<parent link="base_link"/><child link="{name}"/></joint>']  # fmt: skip
+    return robot(*parts, name="two_wheels")
+
+
+def made_from(text: str, folder: Path) -> Robot:
+    """Return the robot that is made from a URDF."""
+    (folder / "sample.urdf").write_text(text)
+    return new_robot(folder / "sample.urdf", output=folder / "made", picture=False).robot
+
+
+@pytest.mark.parametrize(("left", "right"), [(0.1, 0.08), (0.06, 0.075), (0.1, 0.1)])
+def test_wheels_of_both_sides_may_have_different_radii(tmp_path, left, right):
+    """It drives straight, and its odometry is that of MuJoCo."""
+    made = made_from(two_wheels(left, right), tmp_path)
+    assert base_from_robot(made).wheel_radii == pytest.approx([left, right], rel=1e-3)
+    assert not [step.text for step in try_robot(made) if not step.passed]
+    # With equal radii instead, it drives a curve.
+    spec = replace(made.base, left_wheel_radius_multiplier=1.0, right_wheel_radius_multiplier=1.0)
+    failed = [step.text for step in try_robot(replace(made, base=spec)) if not step.passed]
+    assert any("straight ahead" in text for text in failed) == (left != right)
+
+
+def test_wheels_that_cannot_turn_a_base_fail_the_trial_in_words(tmp_path):
+    """The rollers' axes of four equal corners meet in the middle."""
+    text, limit = two_wheels(0.1, 0.1), '<limit effort="9" velocity="9"/>'
+    for k, (x, y) in enumerate(((0.2, 0.2), (0.2, -0.2), (-0.2, 0.2), (-0.2, -0.2))):
+        angle = 135 if x * y > 0 else 45
+        name, extra = f"corner_{k}", f'<mecanum radius="0.1" angle_deg="{angle}"/>{limit}'
+        drum = '<collision><origin rpy="1.5708 0 0"/><geometry><cylinder radius="0.1" '
+        wheel = link(name, INERTIAL + drum + 'length="0.03"/></geometry></collision>')
+        wheel += joint(
+            f"{name}_joint", "base_link", name, kind="continuous", xyz=f"{x} {y} 0.1", inside=extra
+        )
+        text = text.replace("</robot>", wheel + "</robot>")
+    for name in ("left", "right"):
+        text = text.replace(f'"{name}_joint" type="continuous"', f'"{name}_joint" type="fixed"')
+    steps = {step.name: step for step in try_robot(made_from(text, tmp_path))}
+    assert "cannot turn it" in steps["turns 90 degrees"].text
+
+
+@pytest.mark.parametrize("gap", [0.0, 0.003, 0.008])
+@pytest.mark.parametrize("load", [0.06, -0.06])
+def test_resting_on_another_caster_is_no_contact(tmp_path, gap, load):
+    """Which ball carries a base depends on its load: both belong to what it stands on."""
+    made = made_from(two_wheels(0.1, 0.1, gap, load), tmp_path)
+    physics = MujocoWorld([RobotPlacement(made, "r")])
+    touched = set()
+    for _ in range(100):
+        physics.step(3)
+        touched |= {contact.pair for contact in physics.contacts()}
+    assert not touched
 
 
 def test_a_rocker_that_carries_wheels_is_passive():
@@ -384,7 +460,7 @@ def test_steering_axes_that_point_down_are_inverted(tmp_path, left, right, turne
         assert (name in changed) == (name in turned)
         found = made.robot.tree.joints[name]
         assert (found.lower, found.upper) == ((-0.3, 0.5) if name in turned else (-0.5, 0.3))
-    ackermann_from_robot(made.robot)
+    base_from_robot(made.robot)
 
 
 def cylinder(radius: float, length: float, count: int = 24) -> Array:

@@ -152,4 +152,5 @@ def skidding_separation(x: ArrayLike, y: ArrayLike) -> float:
     if moment(least) >= 0.0:
         return least
     most = 2.0 * float((y + x**2 / y).max())
-    return float(brentq(moment, least, most))
+    # Of equal wheels the root is at this end, up to rounding.
+    return float(brentq(moment, least, most)) if moment(most) > 0.0 else most

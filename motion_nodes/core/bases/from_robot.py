@@ -232,6 +232,8 @@ def base_of(robot: Robot) -> WheeledBase:
                 right_wheel_names=spec.right_wheel_names,
                 wheel_radius=spec.wheel_radius,
                 wheel_separation=spec.wheel_separation,
+                left_wheel_radius_multiplier=spec.left_wheel_radius_multiplier,
+                right_wheel_radius_multiplier=spec.right_wheel_radius_multiplier,
             )
         )
     if isinstance(spec, HolonomicSpec):

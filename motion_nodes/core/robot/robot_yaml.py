@@ -50,6 +50,7 @@ ROLLER_ANGLE = Setting(
 )
 Name = Annotated[str, Meta(min_length=1)]
 Positive = Annotated[float, Meta(gt=0.0)]
+Multiplier = Annotated[float, Meta(gt=0.0, le=10.0)]
 NotNegative = Annotated[float, Meta(ge=0.0)]
 Pair = Annotated[tuple[Name, ...], Meta(max_length=2)]
 """Left and right, one in the middle, or empty."""
@@ -116,6 +117,10 @@ class BaseSpec(ABC):
 
     linear: LinearLimits
     angular: AngularLimits
+    left_wheel_radius_multiplier: Multiplier = 1.0
+    """Radius of the left wheels relative to wheel_radius."""
+    right_wheel_radius_multiplier: Multiplier = 1.0
+    """Radius of the right wheels relative to wheel_radius."""
     max_wheel_velocity: Positive | None = None
     """Max velocity of any wheel [rad/s]; None: unlimited."""
     max_wheel_acceleration: Positive | None = None

@@ -34,6 +34,9 @@ _BEARING = 5e-6
 """Viscous damping of a roller [N m s/rad]."""
 _NEAR_FLOOR = 0.1
 """Height relative to a wheel's radius below which links slide on the floor."""
+_UNEQUAL = 0.01
+"""Relative difference of the radii of wheels that are not equal."""
+_MULTIPLIERS = "left_wheel_radius_multiplier", "right_wheel_radius_multiplier"
 _SKIDDING_FRICTION = 0.7
 """Friction of tyres that slip sideways; with more friction a base with rigid tyres hops in turns.
 """
@@ -201,7 +204,9 @@ def _differential(guess: BaseGuess, rolling: Sequence[Wheel], findings: Notes) -
     left, right = _sides(rolling)
     if not left or len(left) != len(right):
         return
-    radius = float(np.mean([wheel.radius for wheel in rolling]))
+    radius, *radii = (
+        float(np.mean([wheel.radius for wheel in side])) for side in (rolling, left, right)
+    )
     separation = across = _mean_y(left) - _mean_y(right)
     if len(rolling) > 2:
         centres = np.array([wheel.centre for wheel in rolling])
@@ -211,18 +216,34 @@ def _differential(guess: BaseGuess, rolling: Sequence[Wheel], findings: Notes) -
     guess.driven = tuple(wheel.joint for wheel in (*left, *right))
     guess.turned = _turned(rolling)
     speed = guess.speed
+    unequal = abs(radii[0] - radii[1]) > _UNEQUAL * radius
     guess.block = {
         "left_wheel_names": [wheel.joint for wheel in left],
         "right_wheel_names": [wheel.joint for wheel in right],
         "wheel_radius": round(radius, 4),
         "wheel_separation": round(separation, 4),
+        **(
+            {key: round(r / radius, 4) for key, r in zip(_MULTIPLIERS, radii, strict=True)}
+            if unequal
+            else {}
+        ),
         **_limits(speed, min(_TURN, 2.0 * speed / separation)),
     }
     sides = (
         f"{listed(guess.block['left_wheel_names'])} | {listed(guess.block['right_wheel_names'])}"
     )
-    text = f"two sides {sides}, radius {radius:.4g} m, separation {across:.4g} m"
+    sizes = " and ".join(f"{r:.4g}" for r in (radii if unequal else (radius,)))
+    text = f"two sides {sides}, radius {sizes} m, separation {across:.4g} m"
     findings.add("measured", "base", text)
+    uneven = [
+        w.joint
+        for side, r in zip((left, right), radii, strict=True)
+        for w in side
+        if abs(w.radius - r) > _UNEQUAL * r
+    ]
+    if uneven:
+        text = f"the mean of each side; {listed(uneven)} are larger or smaller, and slip"
+        findings.add("guessed", "base.wheel_radius", text)
     if separation > across:
         text = f"{separation:.4g} m in turns, in which the wheels skid; from equal loads"
         findings.add("guessed", "base.wheel_separation", text)

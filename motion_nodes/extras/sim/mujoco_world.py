@@ -279,7 +279,7 @@ class MujocoWorld(RobotBackend):
         self._sleep = Sleep()
         self._stiction = Stiction(self.model)
         self.reset()
-        self._standing = standing_bodies(self.model, self.data)
+        self._standing = standing_bodies(self.model, self.data, placements)
         self._rules = self._contact_rules()
 
     @property

@@ -50,6 +50,8 @@ _DISTANCE, _ANGLE = 1.0, 0.5 * math.pi
 """Distance and angle of the drives of a base [m, rad]."""
 _DRIVE_ERROR, _TURN_ERROR = 0.1, 0.15
 """Max relative error of odometry after these drives."""
+_HEADING_ERROR = 0.15
+"""Max error of the heading after a straight drive, per metre [rad/m]."""
 _LONGEST_DRIVE = 20.0
 """Max duration of a drive [s]."""
 _MOST_SKID = 8.0
@@ -102,7 +104,7 @@ def effective_separation(robot: Robot) -> float | None:
         return None
     trial = _Trial(robot, lambda text: None)
     trial.build()
-    odometry, truth = trial.turned()
+    odometry, truth = (moved.wz for moved in trial.turned())
     ratio = odometry / truth if truth > 0.05 else math.inf
     return robot.base.wheel_separation * ratio if 0.5 < ratio < _MOST_SKID else None
 
@@ -244,7 +246,8 @@ class _Trial:
     def _drive(self) -> str:
         limits = self._robot.base.linear.x  # type: ignore[union-attr]
         twist = Twist2(0.7 * limits.max_velocity, 0.0, 0.0)
-        odometry, truth = self._driven(twist, _DISTANCE / twist.vx)
+        rolled, moved = self._driven(twist, _DISTANCE / twist.vx)
+        odometry, truth, turned = rolled.vx, moved.vx, moved.wz - rolled.wz
         expected = min(_DISTANCE, twist.vx * _LONGEST_DRIVE)
         if odometry < _LEAST * expected:
             raise MotionError(f"the wheels turned for {odometry:.2f} of {expected:.2f} m; {_WEAK}")
@@ -255,12 +258,26 @@ class _Trial:
                 f"the wheels turned for {odometry:.2f} m, the base moved {truth:.2f} m; check "
                 "wheel_radius, the wheels' axes and the contacts with the floor"
             )
+        if abs(turned) > _HEADING_ERROR * odometry:
+            raise MotionError(
+                f"on {odometry:.2f} m straight ahead the base turned by "
+                f"{math.degrees(turned):.0f} degrees; check the radii of the wheels of each side "
+                "and what drags on the floor"
+            )
         return f"{truth:.3f} m, by odometry {odometry:.3f} m"
 
-    def turned(self) -> tuple[float, float]:
-        """Turn; return the angle measured by the wheels, and the ground truth [rad]."""
+    def turned(self) -> tuple[Twist2, Twist2]:
+        """Turn; return the motion measured by the wheels, and the ground truth [m, m, rad].
+
+        Raises:
+            MotionError: the wheels cannot turn the base.
+        """
         twist = self._turn_twist
-        return self._driven(twist, _ANGLE / twist.wz, turning=True)
+        if not twist.wz > 0.0:
+            raise MotionError(
+                "its wheels cannot turn it; check the roller angles and the positions of the wheels"
+            )
+        return self._driven(twist, _ANGLE / twist.wz)
 
     @property
     def _turn_twist(self) -> Twist2:
@@ -272,7 +289,7 @@ class _Trial:
         return base_of(robot).nearest_twist(commanded)
 
     def _turn(self) -> str:
-        odometry, truth = self.turned()
+        odometry, truth = (moved.wz for moved in self.turned())
         expected = min(_ANGLE, self._turn_twist.wz * _LONGEST_DRIVE)
         if odometry < _LEAST * expected:
             raise MotionError(
@@ -337,10 +354,8 @@ class _Trial:
                 "gains in drives, and whether its links collide"
             )
 
-    def _driven(
-        self, twist: Twist2, duration: float, *, turning: bool = False
-    ) -> tuple[float, float]:
-        """Drive with a twist; return the distance or angle of the wheels, and the ground truth."""
+    def _driven(self, twist: Twist2, duration: float) -> tuple[Twist2, Twist2]:
+        """Drive with a twist; return the motion of the wheels, and the ground truth [m, m, rad]."""
         world, robot = self._world, self._robot
         world.reset()
         self._run(0.5)
@@ -366,4 +381,4 @@ class _Trial:
             turned += math.remainder(yaw - last, 2.0 * math.pi)
         rolled = base.twist_from_wheels(world.state(_NAME).position[columns] - begin, steering)
         moved = X[:2, :2].T @ (world.base_pose(_NAME)[:2, 3] - X[:2, 3])
-        return (rolled.wz, turned) if turning else (rolled.vx, float(moved[0]))
+        return rolled, Twist2(float(moved[0]), float(moved[1]), turned)

@@ -8,7 +8,7 @@ mesh is replaced by the hulls of the exact checks, and a cone by an inscribed co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -16,9 +16,10 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
+from motion_nodes.core.bases.from_robot import base_of
 from motion_nodes.core.robot.tree import Box, Cylinder, Sphere
 from motion_nodes.core.scene.mesh_file import hulls_of
-from motion_nodes.core.scene.robot_spheres import link_bodies
+from motion_nodes.core.scene.robot_spheres import link_bodies, rigid_links
 from motion_nodes.core.scene.scene import AllowedCollisions, Part, Scene
 from motion_nodes.core.scene.scenery import SCENERY
 from motion_nodes.core.scene.shapes import (
@@ -430,6 +431,8 @@ OPPOSITE = -0.5
 """Max cosine of the angle between the contact normals of two fingers that grasp an object."""
 STANDING_GAP = 1e-3
 """A body closer than this to the floor in the home state stands on it [m]."""
+SUPPORT_GAP = 0.1
+"""The same for links that are fixed to a wheeled base, relative to the radius of its wheels."""
 
 
 class CellContact(NamedTuple):
@@ -615,21 +618,41 @@ def _rank(name: str) -> tuple[bool, bool, str]:
     return name == FLOOR, name.startswith((PREFIX, FREE)), name
 
 
-def standing_bodies(model: mujoco.MjModel, data: mujoco.MjData) -> frozenset[str]:
+def standing_bodies(
+    model: mujoco.MjModel, data: mujoco.MjData, placements: Sequence[RobotPlacement]
+) -> frozenset[str]:
     """Return the names of the bodies closer than ``STANDING_GAP`` to the floor.
+
+    Casters and skids of a wheeled base may hang higher, by ``SUPPORT_GAP``: which of them carry it
+    depends on its load.
 
     Args:
         model: the compiled model.
         data: the state, with current poses.
+        placements: the robots of the cell.
     """
     floor = model.geom(FLOOR)
+    gaps = {body: gap for placement in placements for body, gap in _support_gaps(placement)}
     found = set()
     for i in range(model.ngeom):
         if model.geom_contype[i] and model.body_treeid[model.geom_bodyid[i]] >= 0:
-            gap = mujoco.mj_geomDistance(model, data, floor.id, i, 2.0 * STANDING_GAP, None)
-            if gap < STANDING_GAP:
-                found.add(model.body(int(model.geom_bodyid[i])).name)
+            name = model.body(int(model.geom_bodyid[i])).name
+            least = max(gaps.get(name, 0.0), STANDING_GAP)
+            if mujoco.mj_geomDistance(model, data, floor.id, i, 2.0 * least, None) < least:
+                found.add(name)
     return frozenset(found)
+
+
+def _support_gaps(placement: RobotPlacement) -> Iterator[tuple[str, float]]:
+    """Yield the bodies that are fixed to a wheeled base, each with its gap [m]."""
+    robot = placement.robot
+    if robot.base is None:
+        return
+    gap = SUPPORT_GAP * float(base_of(robot).wheel_radii.min())
+    rigid = rigid_links(robot.tree)
+    for link, body in rigid.items():
+        if body == rigid[robot.base_frame]:
+            yield f"{placement.name}/{link}", gap
 
 
 def _rolling(placement: RobotPlacement) -> set[str]:
