@@ -84,6 +84,8 @@ def test_the_wrong_kind_of_robot(suite):
         ({"robot": "jetbot", "wheel_radius": "big"}, "must be of type double"),
         ({"robot": "jetbot", "cmd_vel_timeout": -1.0}, "cmd_vel_timeout"),
         ({"robot": "jetbot", "pose_covariance_diagonal": [1.0]}, "has 1 entries; it needs 6"),
+        ({"robot": "jetbot", "odom_frame_id": ""}, "odom_frame_id is ''; a frame needs a name"),
+        ({"robot": "jetbot", "odom_frame_id": "base_link"}, "are both 'base_link'"),
         ({"robot": "jetbot", "autostart": 7}, "'autostart' is 7; it must be of type bool"),
         ({"robot": "jetbot", "left_wheel_names": ["left_weel"]}, "'left_weel' is not known"),
     ],

@@ -66,6 +66,11 @@ class WheeledBaseNode(RobotNode[B]):
         for name in ("pose_covariance_diagonal", "twist_covariance_diagonal"):
             if len(getattr(params, name)) != 6:
                 return f"{name} has {len(getattr(params, name))} entries; it needs 6"
+        for name in ("odom_frame_id", "base_frame_id"):
+            if not getattr(params, name).strip("/"):
+                return f"{name} is {getattr(params, name)!r}; a frame needs a name"
+        if params.odom_frame_id == params.base_frame_id:
+            return f"odom_frame_id and base_frame_id are both {params.base_frame_id!r}"
         try:
             base, _ = self._core_parts(params)
             for joint in base.wheel_names + base.steering_names:
