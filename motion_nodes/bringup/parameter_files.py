@@ -243,6 +243,8 @@ JOINT_ENDINGS = ("_joint_name", "_joints_names", "wheel_names", "wheels_names")
 """Names, or their ends, of parameters with names of joints."""
 FOREIGN = "foreign"
 """Kind of a controller of joints that the robot does not have."""
+UNKNOWN = "unknown"
+"""Kind of a controller of a type that the suite does not have."""
 BASES = tuple(name for names in CONTROLLERS.values() for name in names)
 KINDS = {
     "joint_trajectory_controller/JointTrajectoryController": JOINTS,
@@ -386,6 +388,20 @@ def controllers_in(
         robot: whose controllers they are.
         own: names of the suite's nodes in it.
     """
+    found = []
+    for name, (named, given) in _controllers_of(user, namespace).items():
+        kind = KINDS.get(named, "") or _kind_by(given) or (UNKNOWN if named else "")
+        if not kind or name in own:
+            continue
+        given, foreign = own_joints(given, robot)
+        if kind not in (STATES, UNKNOWN) and foreign:
+            kind, given = FOREIGN, {"joints": foreign}
+        found.append(UserController(name, kind, given, named))
+    return found
+
+
+def _controllers_of(user: UserParameters, namespace: str) -> dict[str, tuple[str, dict[str, Any]]]:
+    """Return the type, empty if not given, and parameters of the nodes of a namespace by name."""
     types: dict[str, str] = {}
     values: dict[str, dict[str, Any]] = {}
     for section in user.sections:
@@ -398,17 +414,10 @@ def controllers_in(
                     types[key.removesuffix(".type")] = str(value)
         else:
             values.setdefault(name, {}).update(section.values)
-    found = []
+    found = {}
     for name in dict.fromkeys((*types, *values)):
         given = values.get(name, {})
-        named = str(given.get("type") or types.get(name, ""))
-        kind = KINDS.get(named, "") or _kind_by(given)
-        if not kind or name in own:
-            continue
-        given, foreign = own_joints(given, robot)
-        if kind != STATES and foreign:
-            kind, given = FOREIGN, {"joints": foreign}
-        found.append(UserController(name, kind, given, named))
+        found[name] = str(given.get("type") or types.get(name, "")), given
     return found
 
 
@@ -499,6 +508,8 @@ def _unserved(
     for c in controllers:
         if c.kind == STATES:
             notes.append(f"{c.name} is listed only: joint_states come from simulation or driver")
+        elif c.kind == UNKNOWN:
+            notes.append(f"{c.name} has no effect: the suite has no {c.type}")
         elif c.kind == FOREIGN:
             foreign = ", ".join(c.values["joints"])
             notes.append(f"{c.name} has no effect: robot '{robot.name}' has no joint {foreign}")
@@ -521,6 +532,8 @@ def _served(
     """Return a node with the settings of the controllers that it serves, and nodes beside it."""
     if spec.name == CONTROLLER_MANAGER:
         names = [f"{c.name}={JOINT_CONTROLLER}" for c in controllers if c.kind == JOINTS]
+        if names and JOINT_CONTROLLER in _controllers_of(user, spec.namespace):
+            names.append(f"{JOINT_CONTROLLER}={JOINT_CONTROLLER}")
         names += [f"{c.name}={base}" for c in controllers if c.kind in _kinds_of(base)][:1]
         hand = _hand_beside(controllers, _joints_of(controllers, user, spec), robot)
         names += [f"{hand}={hand}:{GRIPPER_TYPE}"] if hand else []

@@ -211,13 +211,14 @@ class ControllerManagerParams(RobotParams):
     """Parameters of the controller manager."""
 
     WITHOUT_EFFECT: ClassVar[Mapping[str, str]] = {
-        "*.type": "the bring-up starts the controllers of these types",
+        "update_rate": "controllers have their own update_rate",
+        "*.type": "the bring-up starts the controllers that it has, and names others",
         "*.params_file": "give the file to the bring-up",
         "hardware_components_initial_state.*": "a driver starts with the suite",
     }
 
     update_rate: float = param(
-        1.0, doc="Update rate of the node's loop, which is idle.", unit="Hz", gt=0.0, le=100.0,
+        1.0, doc="Update rate of the node's loop, which is idle.", unit="Hz", gt=0.0, le=10.0,
         read_only=True,
     )  # fmt: skip
     aliases: tuple[str, ...] = param(

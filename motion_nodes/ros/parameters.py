@@ -301,7 +301,12 @@ class ParameterSet(Generic[P]):
                     f"{where} '{entry.name}' is required ({entry.rules.doc})", field=entry.name
                 )
             if given is not None:
-                given_parameters(self._node)[entry.name] = _as_float(entry, given)
+                given = _as_float(entry, given)
+                if self._is_foreign(entry, given):
+                    del given_parameters(self._node)[entry.name]
+                    given = None
+                else:
+                    given_parameters(self._node)[entry.name] = given
             # The type of an empty list is unknown, so the parameter is declared by type.
             blank = default is dataclasses.MISSING or default == ()
             value = ROS_TYPES[entry.kind] if blank else _to_ros(default)
@@ -329,6 +334,26 @@ class ParameterSet(Generic[P]):
         if problem:
             raise InvalidConfig(f"{where} {problem}", field=entry.name)
         return value
+
+    def _is_foreign(self, entry: Declared, given: Parameter) -> bool:
+        """Return whether a value is of a peer's parameter of the same name, and say so.
+
+        Such a name is one without effect here; a value that ours cannot have is not ours.
+        """
+        why = self._without_effect(entry.name)
+        own = given.type_ is ROS_TYPES[entry.kind]
+        if not why or (own and not entry.rules.problem(entry.name, given.value)):
+            return False
+        self._warn_without_effect(entry.name, f"{given.value} is a value of the peer's: {why}")
+        return True
+
+    def _without_effect(self, name: str) -> str:
+        """Return why a name of the peer has no effect; empty if it is none of these."""
+        unused: dict[str, str] = getattr(self._type, "WITHOUT_EFFECT", {})
+        return next((text for like, text in unused.items() if fnmatch(name, like)), "")
+
+    def _warn_without_effect(self, name: str, why: str) -> None:
+        self._node.get_logger().warning(f"parameter '{name}' has no effect: {why}")
 
     def _to_floats(self, parameters: list[Parameter]) -> list[Parameter]:
         """Convert integers to floats where needed; called by rclpy before it checks types."""
@@ -376,13 +401,11 @@ class ParameterSet(Generic[P]):
 
     def _warn_unknown(self) -> None:
         known = set(declared_parameters(self._node))
-        unused: dict[str, str] = getattr(self._type, "WITHOUT_EFFECT", {})
         for name in sorted(set(given_parameters(self._node)) - known):
             if name.startswith("qos_overrides."):
                 continue
-            why = next((text for like, text in unused.items() if fnmatch(name, like)), "")
-            if why:
-                self._node.get_logger().warning(f"parameter '{name}' has no effect: {why}")
+            if why := self._without_effect(name):
+                self._warn_without_effect(name, why)
                 continue
             self._node.get_logger().warning(
                 f"parameter '{name}' is unknown to this node and has no effect."

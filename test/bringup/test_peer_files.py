@@ -126,6 +126,31 @@ def test_controllers_that_a_robot_cannot_have_are_named(tmp_path, robot):
         assert "traction_joints_names" not in spec.parameters
 
 
+DRIVER_OF_UR = """
+controller_manager:
+  ros__parameters:
+    update_rate: 500
+    joint_trajectory_controller: {type: joint_trajectory_controller/JointTrajectoryController}
+    scaled_joint_trajectory_controller: {type: ur_controllers/ScaledJointTrajectoryController}
+    force_mode_controller: {type: ur_controllers/ForceModeController}
+joint_trajectory_controller: {ros__parameters: {joints: [JOINTS], command_interfaces: [position]}}
+scaled_joint_trajectory_controller:
+  ros__parameters: {joints: [JOINTS], command_interfaces: [position]}
+"""
+
+
+def test_controllers_beside_the_usual_one_are_listed_with_it_and_unknown_types_named(tmp_path):
+    """As in the file of the driver of Universal Robots, with two names of one controller."""
+    specs, notes = suite(tmp_path, "franka", DRIVER_OF_UR.replace("JOINTS", ", ".join(ARM)))
+    aliases: Any = specs["controller_manager"].parameters["aliases"]
+    both = ("scaled_joint_trajectory_controller", "joint_trajectory_controller")
+    assert [f"{name}=joint_trajectory_controller" for name in both] == aliases[:2]
+    unknown = [note for note in notes if note.startswith("force_mode_controller ")]
+    assert unknown == [
+        "force_mode_controller has no effect: the suite has no ur_controllers/ForceModeController"
+    ]
+
+
 def test_parameters_of_nav2_are_used_or_named(tmp_path):
     text = (
         "controller_server:\n  ros__parameters:\n    controller_frequency: 20.0\n"

@@ -4,6 +4,7 @@
 import dataclasses
 import math
 from collections.abc import Mapping
+from typing import ClassVar
 
 import pytest
 from raised_errors import about
@@ -53,6 +54,28 @@ def set_batch(node: Node, **values: object):
     return node.set_parameters_atomically(
         [Parameter(name.replace("__", "."), value=value) for name, value in values.items()]
     )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Peered:
+    """Parameters of which a peer has others of the same names."""
+
+    WITHOUT_EFFECT: ClassVar[Mapping[str, str]] = {"rate": "it is idle", "efforts": "goals do"}
+
+    rate: float = param(1.0, doc="Rate.", gt=0.0, le=10.0)
+    efforts: tuple[float, ...] = param((5.0,), doc="Efforts.", gt=0.0)
+    size: float = param(1.0, doc="Not of the peer.", le=10.0)
+
+
+@pytest.mark.parametrize(
+    ("rate", "efforts", "expected"),
+    [("500", "20.0", Peered()), ("4", "[2.0]", Peered(rate=4.0, efforts=(2.0,)))],
+)
+def test_values_that_only_the_peer_can_have_are_not_ours(make_node, rate, efforts, expected):
+    node = make_node(f"rate:={rate}", f"efforts:={efforts}")
+    assert ParameterSet(node, Peered).current == expected
+    with pytest.raises(InvalidConfig):
+        ParameterSet(make_node("size:=20.0"), Peered)
 
 
 def test_defaults(make_node):
