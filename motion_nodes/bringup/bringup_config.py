@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from motion_nodes.core.robot.placement import Placement, parse_placements
+from motion_nodes.core.robot.placement import Placement, check_namespace, parse_placements
 from motion_nodes.errors import InvalidConfig, did_you_mean
 from motion_nodes.ros.parameter_words import Value
 
@@ -117,6 +117,8 @@ class BringupConfig:
                 raise InvalidConfig(
                     f"{what} '{word}' is not known.{did_you_mean(word, allowed)}", field=what
                 )
+        if self.namespace.strip("/"):
+            check_namespace(self.namespace.rstrip("/"))
         for file in self.params_files:
             if not Path(file).is_file():
                 raise InvalidConfig(f"params_file '{file}' does not exist", field="params_file")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from motion_nodes.bringup.bringup_config import BringupConfig, prefixed
+from motion_nodes.bringup.bringup_config import BringupConfig, HardwareOptions, prefixed
 from motion_nodes.bringup.node_specs import NodeSpec
 from motion_nodes.bringup.parameter_files import (
     UserParameters,
@@ -45,6 +45,8 @@ LARGE_ARM = 0.8
 """Stretched length from which objects have their full size [m]."""
 BASES_RATE = 100.0
 """[Hz] Rate of a simulation of wheeled bases alone, whose controllers run at 50 Hz."""
+TASK_GROUPS = ("arm", "gripper")
+"""Groups of a robot that executes tasks."""
 EXAMPLES = ("put the red cube on the shelf", "pick up the can", "stack the blue cube on the shelf")
 """Sentences for these objects."""
 BASE_EXECUTABLES = {
@@ -152,6 +154,12 @@ def suite_of(config: BringupConfig) -> tuple[list[NodeSpec], list[str]]:
         if config.backend == "hardware" and (config.hardware.driver or (own and own.driver)):
             settings: dict[str, Value] = {"robot": place.robot, **config.hardware.parameters()}
             specs.append(_spec(config, "robot_driver", "robot_driver", place.namespace, settings))
+        elif config.hardware != HardwareOptions():
+            raise InvalidConfig(
+                f"device, calibration, dry_run and speed are those of a driver, and robot "
+                f"'{robot.name}' has none (hardware.driver of robot.yaml); name one as --backend",
+                field="driver",
+            )
         specs += _robot_nodes(config, place, robot, floor_height, user)
     if config.viewer == "browser":
         settings = {
@@ -194,7 +202,7 @@ def _example_objects(
     if not config.tasks or config.empty or len(robots) != 1:
         return ()
     (place,), (robot,) = placements, robots
-    if robot.kind != "arm" or not {"arm", "gripper"} <= robot.groups.keys():
+    if robot.kind != "arm" or not robot.groups.keys() >= set(TASK_GROUPS):
         return ()
     if config.scene_bodies or (place.x, place.y, place.yaw) != (0.0, 0.0, 0.0):
         return ()
@@ -205,14 +213,18 @@ def omissions(config: BringupConfig) -> list[str]:
     """Return which nodes of robots with joints are not started, and why, a text for each robot."""
     found = []
     for place in config.within_namespace:
-        robot = load_description(place.robot)
-        if config.policy_of(place.namespace) or not robot.arm_joints:
-            continue
-        why = []
-        if not any(group.tip is not None for group in robot.groups.values()):
-            why.append(f"ik_service and {PLANNER}: no group of robot.yaml has a base and a tip")
-        if not (robot.directory / RMPFLOW_FILE).is_file():
-            why.append(f"{REACTIVE_POLICY}: there is no {RMPFLOW_FILE}")
+        robot, why = load_description(place.robot), list[str]()
+        policy = config.policy_of(place.namespace)
+        if not policy and robot.arm_joints:
+            if not any(group.tip is not None for group in robot.groups.values()):
+                why.append(f"ik_service and {PLANNER}: no group of robot.yaml has a base and a tip")
+            if not (robot.directory / RMPFLOW_FILE).is_file():
+                why.append(f"{REACTIVE_POLICY}: there is no {RMPFLOW_FILE}")
+        lacking = [group for group in TASK_GROUPS if group not in robot.groups]
+        if config.tasks and policy:
+            why.append(f"task_server: it is moved by the policy {policy}")
+        elif config.tasks and lacking:
+            why.append(f"task_server: robot.yaml has no group {' and no group '.join(lacking)}")
         if why:
             found.append(f"{place.namespace or robot.name} has no {', no '.join(why)}")
     return found
@@ -289,11 +301,11 @@ def _robot_nodes(
         settings |= {"base_controller": named} if named else {}
         # Tasks reverse from the place where the base stands.
         driving = dict(settings)
-        if config.tasks and {"arm", "gripper"} <= robot.groups.keys():
+        if config.tasks and robot.groups.keys() >= set(TASK_GROUPS):
             driving["allow_reversing"] = True
         specs.append(_spec(config, "base_navigator", BASE_NAVIGATOR, place.namespace, driving))
     specs.append(_spec(config, "controller_manager", CONTROLLER_MANAGER, place.namespace, settings))
-    if config.tasks and {"arm", "gripper"} <= robot.groups.keys():
+    if config.tasks and robot.groups.keys() >= set(TASK_GROUPS):
         tasks = framed | {"check_grasp": config.backend != "mock"}
         if config.detect and _depth_topics(config, place):
             # In the base frame of the robot, or in odom.

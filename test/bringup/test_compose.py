@@ -10,7 +10,7 @@ import yaml
 from raised_errors import about
 
 import motion_nodes
-from motion_nodes.bringup.bringup_config import LOG_LEVELS, BringupConfig
+from motion_nodes.bringup.bringup_config import LOG_LEVELS, BringupConfig, HardwareOptions
 from motion_nodes.bringup.compose import BASES_RATE, nodes_for, omissions, suite_of
 from motion_nodes.bringup.node_specs import (
     ROBOTS_PER_CONTAINER,
@@ -322,6 +322,30 @@ def test_what_is_not_started_is_told_with_the_reason(tmp_path):
     for node in ("ik_service", "move_group", "rmpflow_policy"):
         assert node in text
         assert f"/a/{node}" not in names(f"a:={folder}", "b:=jetbot")
+
+
+def test_why_a_robot_gets_no_task_server_is_told():
+    """Of every shipped robot: it has one, or the reason is in the summary."""
+    for name in motion_nodes.available_robots():
+        wanted = config(name, tasks=True)
+        has = any(spec.executable == "task_server" for spec in nodes_for(wanted))
+        told = [text for text in omissions(wanted) if "task_server" in text]
+        assert has != bool(told), name
+    (text,) = omissions(config("jetbot", tasks=True))
+    assert text == "jetbot has no task_server: robot.yaml has no group arm and no group gripper"
+
+
+@pytest.mark.parametrize("namespace", ["1 2", "a//b", "a-b", "9"])
+def test_namespaces_of_a_suite_are_checked_before_it_starts(namespace):
+    with pytest.raises(InvalidConfig, match="must be made of letters"):
+        config("franka", namespace=namespace)
+    assert config("franka", namespace="/lab/").within_namespace[0].namespace == "lab"
+
+
+def test_options_of_a_driver_need_one():
+    options = HardwareOptions(device="/dev/ttyACM0")
+    with pytest.raises(InvalidConfig, match="robot 'franka' has none"):
+        nodes_for(config("franka", backend="hardware", hardware=options))
 
 
 def test_the_example_robot_to_copy_plans_and_its_parameters_have_an_effect():

@@ -49,6 +49,24 @@ class Placement:
         return f"{start}{self.robot}@{','.join(place)}"
 
 
+def check_namespace(namespace: str, where: str = "") -> None:
+    """Check a namespace of robots.
+
+    Args:
+        namespace: the namespace, possibly with a leading slash.
+        where: start of the error's text.
+
+    Raises:
+        InvalidConfig: it is not made of names that start with a letter.
+    """
+    if not _NAMESPACE.fullmatch(namespace):
+        raise InvalidConfig(
+            f"{where}namespace '{namespace}' must be made of letters, digits and underscores, a "
+            "letter first",
+            field="namespace",
+        )
+
+
 def parse_placement(word: str) -> Placement:
     """Parse one placement.
 
@@ -56,11 +74,8 @@ def parse_placement(word: str) -> Placement:
         InvalidConfig: names the invalid part.
     """
     namespace, found, rest = word.strip().rpartition(":=")
-    if found and not _NAMESPACE.fullmatch(namespace):
-        raise InvalidConfig(
-            f"'{word}': namespace '{namespace}' must be made of letters, digits and underscores",
-            field="namespace",
-        )
+    if found:
+        check_namespace(namespace, f"'{word}': ")
     robot, _, place = rest.strip().rpartition("@") if "@" in rest else (rest.strip(), "", "")
     if not robot:
         raise InvalidConfig(
