@@ -317,6 +317,8 @@ def test_skidding_wheels_are_measured(tmp_path, x, y):
 def test_wheels_that_do_not_skid_are_not_measured():
     assert effective_separation(load_robot("jetbot")) is None
     assert effective_separation(load_robot("franka")) is None
+
+
 def two_wheels(left: float, right: float, gap: float = 0.0, load: float = 0.0) -> str:
     """Return a base on two wheels of some radii, and two balls on which it rests.
 
