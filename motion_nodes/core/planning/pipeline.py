@@ -13,21 +13,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.core.ik.problem import IkRequest, IkSettings, IkTolerance, as_pose
 from motion_nodes.core.ik.relaxed_poses import FULL, relaxed_tolerances, what_is_free
+from motion_nodes.core.planning.exact_search import ExactSearch
 from motion_nodes.core.planning.path_verification import FINER
 from motion_nodes.core.planning.plan_run import (
+    ExcessEnds,
     PlanAttempt,
     PlanOptions,
     PlanRun,
     searchable,
     with_joint_goals,
 )
+from motion_nodes.core.planning.planners import DEFAULT as USUAL
 from motion_nodes.core.planning.planners import find_planner, make_planner
 from motion_nodes.core.planning.planning_problem import (
     JointGoal,
@@ -42,6 +45,7 @@ from motion_nodes.core.planning.planning_problem import (
 )
 from motion_nodes.core.planning.pose_solvers import ATTEMPTS, moving_joints, pose_chain, pose_solver
 from motion_nodes.core.planning.recovery import Recovery, RecoverySettings, check_recovery, recover
+from motion_nodes.core.planning.rrt_connect import RrtConnectSettings
 from motion_nodes.core.planning.shortcut import shorten_path, shorten_with_clearance
 from motion_nodes.core.robot.inverse_dynamics import too_heavy
 from motion_nodes.core.robot.limits import JointLimits
@@ -60,7 +64,8 @@ def plan(request: PlanRequest, options: PlanOptions | None = None) -> MotionPlan
 
     Planners search with spheres. A motion rejected by the verification, because the exact geometry
     collides, is planned again at a finer resolution, then with larger spheres. Start and goals only
-    have to be collision-free for the exact geometry.
+    have to be collision-free for the exact geometry. If the spheres leave no way in a fraction of
+    the time, the default planner searches with the exact geometry.
 
     Args:
         request: what to plan.
@@ -105,28 +110,35 @@ def answer(run: PlanRun, result: PlanResult, found: PlanAttempt | None = None) -
 
 def searched(run: PlanRun, pipeline: Pipeline) -> PlanAttempt:
     """Return the result of one strategy after the other, until a motion is valid."""
-    found = _attempt(run, pipeline, run.request, 1)
+    found, closed = _attempt(run, pipeline, run.request, FIRST), False
     for strategy in pipeline.strategies:
         if run.request.cancelled():
             break
-        if not strategy.worth(run, found):
+        if (closed and strategy.margin) or not strategy.worth(run, found):
             continue
         if strategy.change is not None and not strategy.change(run, found):
             continue
         if found.refused:
             run.notes.append(f"searched again with {strategy.words}: {found.refused}")
-        other = _attempt(run, pipeline, strategy.request(run), strategy.finer)
-        if other.result.path is None and strategy.margin:
-            break  # no path exists with larger spheres
+        other = _attempt(run, pipeline, strategy.request(run), strategy)
+        if other.result.path is None and (strategy.margin or strategy.search):
+            # No path exists with larger spheres, or none was found with the exact shapes.
+            closed = closed or strategy.margin > 0.0
+            continue
         found = other
+    if found.result.status is PlanStatus.TIMED_OUT and found.result.path is None:
+        reason = f"no path in {run.request.timeout:.3g} s; more time may find one"
+        found.result = replace(found.result, reason=reason)
     return found
 
 
-def _attempt(run: PlanRun, pipeline: Pipeline, request: PlanRequest, finer: int) -> PlanAttempt:
+def _attempt(
+    run: PlanRun, pipeline: Pipeline, request: PlanRequest, strategy: Strategy
+) -> PlanAttempt:
     """Return the result of one search and of the adapters of its path."""
-    first = finer == 1
-    found = pipeline.search(run, request, first)
-    found.corner_step /= finer
+    first = strategy.seed == 0
+    found = (strategy.search or pipeline.search)(run, request, first)
+    found.corner_step /= strategy.finer
     if found.result.path is None:
         return found
     if first:
@@ -383,6 +395,10 @@ PLAN_ADAPTERS: tuple[Callable[[PlanRun, MotionPlan], MotionPlan], ...] = (
 # ---- strategies
 
 
+Search = Callable[[PlanRun, PlanRequest, bool], PlanAttempt]
+"""From run, request, and whether it is the first search, to its result."""
+
+
 class Strategy(NamedTuple):
     """Another form of a request, searched if the attempt before it gives reason to."""
 
@@ -398,6 +414,10 @@ class Strategy(NamedTuple):
     """Additional clearance of the spheres [m]."""
     seed: int = 0
     """Added to the random seed: the same samples may lead along the same refused way."""
+    search: Search | None = None
+    """In place of the pipeline's; None: that."""
+    share: float = 1.0
+    """Fraction of the time left that it may take."""
 
     def request(self, run: PlanRun) -> PlanRequest:
         """Return a run's request in this form."""
@@ -409,7 +429,7 @@ class Strategy(NamedTuple):
         return replace(
             run.request,
             checker=checker,
-            timeout=max(1e-3, run.left),
+            timeout=max(1e-3, self.share * run.left),
             random_seed=run.request.random_seed + self.seed,
         )
 
@@ -418,6 +438,8 @@ def _refused(run: PlanRun, last: PlanAttempt) -> bool:
     return bool(last.refused) and run.left > 0.0
 
 
+FIRST = Strategy(lambda run, last: True)
+"""The request as it is."""
 RECOVERED_START = Strategy(recoverable, change=recovered_start)
 """Costs the search for a way out, up to its own timeout; for starts that no planner accepts."""
 FINER_STEPS = (
@@ -434,8 +456,7 @@ STRATEGIES = (RECOVERED_START, *FINER_STEPS)
 class Pipeline(NamedTuple):
     """A search, and what is done with its path."""
 
-    search: Callable[[PlanRun, PlanRequest, bool], PlanAttempt]
-    """From run, request, and whether it is the first search, to its result."""
+    search: Search
     adapters: tuple[Callable[[PlanRun, PlanAttempt], None], ...]
     """Called in this order on each path that is found."""
     strategies: tuple[Strategy, ...] = STRATEGIES
@@ -445,23 +466,79 @@ class Pipeline(NamedTuple):
 # ---- the default pipeline
 
 
+SOON = 100_000
+"""Iterations of the first search, less than half a second: nearly all that succeed need fewer."""
+_BY_SPHERES = (PlanStatus.GOAL_IN_COLLISION, PlanStatus.START_IN_COLLISION)
+_WITHOUT_WAY = (PlanStatus.ITERATION_LIMIT, PlanStatus.TIMED_OUT)
+
+
 def search(run: PlanRun, request: PlanRequest, first: bool) -> PlanAttempt:
     """Search a path by the planner of the options, between ends that the spheres permit.
 
     Poses at which the spheres always collide become joint goals that are free by exact geometry.
     """
     ends = searchable(request)
-    result = _planned(run, ends.request, run.options.attempts if first else 1)
+    attempts, settings = (run.options.attempts if first else 1), run.options.settings
+    if first and _is_usual(run):
+        settings = replace(settings or RrtConnectSettings(), max_iterations=SOON)
+    result = _planned(run, ends.request, attempts, settings)
     poses = any(not isinstance(goal, JointGoal) for goal in request.goals)
     if result.status is PlanStatus.GOAL_IN_COLLISION and poses and run.left > 0.0:
         other = with_joint_goals(request, run.left)
         if other is not None:
             ends = searchable(other)
-            result = _planned(run, ends.request, run.options.attempts if first else 1)
+            result = _planned(run, ends.request, attempts, settings)
     return PlanAttempt(ends, result, is_free=ends.request.checker.are_free)
 
 
-def _planned(run: PlanRun, request: PlanRequest, attempts: int) -> PlanResult:
+def _is_usual(run: PlanRun) -> bool:
+    """Return whether the planner is the default one, without a bound of its own."""
+    settings = run.options.settings
+    unbound = isinstance(settings, RrtConnectSettings) and not settings.max_iterations
+    return find_planner(run.options.planner)[0] == USUAL and (settings is None or unbound)
+
+
+def exactly(run: PlanRun, request: PlanRequest, _: bool) -> PlanAttempt:
+    """Search a path between the original ends by the exact geometry, and shorten it by that."""
+    asked = request
+    if any(not isinstance(goal, JointGoal) for goal in request.goals):
+        asked = with_joint_goals(request, 0.3 * request.timeout) or request
+    with run.stage("path"):
+        result = ExactSearch(asked).plan()
+        run.words = result.reason or f"{result.planner}: {result.iterations} iterations"
+    if result.success:
+        run.note("the collision spheres leave no way; the exact shapes are nowhere in collision")
+    checker = asked.checker
+
+    def is_free(Q: Array) -> NDArray[np.bool_]:
+        free = checker.are_free(Q)
+        free[~free] = checker.exact.are_free(Q[~free])
+        return free
+
+    # Beside the shapes there is no margin: corners are checked as finely as they are verified.
+    corner_step = CornerBlending.resolution / FINER
+    return PlanAttempt(ExcessEnds(asked), result, corner_step, is_free, exact=True)
+
+
+def _beside_spheres(run: PlanRun, last: PlanAttempt) -> bool:
+    return last.result.status in _BY_SPHERES and _is_usual(run) and run.left > 0.0
+
+
+def _without_way(run: PlanRun, last: PlanAttempt) -> bool:
+    nothing = last.result.path is None and last.result.status in _WITHOUT_WAY
+    return (nothing or bool(last.refused)) and _is_usual(run) and run.left > 0.0
+
+
+def _grazing(run: PlanRun, last: PlanAttempt) -> bool:
+    return last.exact and _refused(run, last)
+
+
+def _unbound(run: PlanRun, last: PlanAttempt) -> bool:
+    limited = last.result.status is PlanStatus.ITERATION_LIMIT
+    return limited and _is_usual(run) and run.left > 0.0
+
+
+def _planned(run: PlanRun, request: PlanRequest, attempts: int, settings: Any) -> PlanResult:
     """Return the shortest path of some searches with different seeds."""
     options = run.options
     name, note = find_planner(options.planner)
@@ -471,7 +548,7 @@ def _planned(run: PlanRun, request: PlanRequest, attempts: int) -> PlanResult:
         timeout = max(1e-3, min(request.timeout, run.left))
         asked = replace(request, random_seed=request.random_seed + number, timeout=timeout)
         with run.stage("path"):
-            planner = make_planner(name, options.settings)
+            planner = make_planner(name, settings)
             result = planner.plan(asked)
             run.words = result.reason or (
                 f"{result.planner}: {len(result.path) if result.path is not None else 0} "
@@ -489,7 +566,7 @@ def _planned(run: PlanRun, request: PlanRequest, attempts: int) -> PlanResult:
 
 def shorten(run: PlanRun, found: PlanAttempt) -> None:
     """Shorten the path, with the preferred clearance where possible; curves stay."""
-    if not run.options.shorten or found.result.curve is not None:
+    if not run.options.shorten or found.result.curve is not None or found.exact:
         return
     request, path, options = found.ends.request, found.path, run.options
     checker, margin = request.checker, options.preferred_clearance
@@ -590,4 +667,16 @@ def path_effort_limits(checker: CollisionChecker, options: PlanOptions) -> PathE
     return effort_limits(robot, joints, checker.positions, share, payload)
 
 
-DEFAULT = Pipeline(search, (shorten, join_ends, parameterize, sample, verify))
+SEARCHES = (
+    Strategy(_beside_spheres, "exact shapes", seed=4, search=exactly),
+    Strategy(_without_way, "exact shapes", seed=4, search=exactly, share=0.25),
+    Strategy(_grazing, "exact shapes and other samples", seed=6, search=exactly, share=0.5),
+    Strategy(_unbound, seed=5, share=0.5),
+    Strategy(_without_way, "exact shapes", seed=7, search=exactly),
+)
+"""Of the default planner, whose first search is short."""
+DEFAULT = Pipeline(
+    search,
+    (shorten, join_ends, parameterize, sample, verify),
+    (RECOVERED_START, FINER_STEPS[0]._replace(share=0.5), *FINER_STEPS[1:], *SEARCHES),
+)

@@ -316,6 +316,8 @@ class PlanAttempt:
     """The motion, sampled."""
     refused: str = ""
     """Why verification rejects the motion; empty: it is valid."""
+    exact: bool = False
+    """Whether it was searched, and shortened, by the exact geometry."""
 
     @property
     def path(self) -> Array:
