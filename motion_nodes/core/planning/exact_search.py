@@ -43,7 +43,7 @@ _SHORTCUTS, _SHORTENING = 200, 0.3
 """Max number of tries to shorten a path, and their max duration [s]."""
 
 
-class _Tree:
+class _ExactTree:
     """Nodes that are connected with a root by collision-free edges."""
 
     def __init__(self, space: JointSpace, roots: Array) -> None:
@@ -128,7 +128,7 @@ class ExactSearch:
         space = self._space
         low, high = space.bounds(start, goals)
         step = float(np.linalg.norm((high - low) * space.weights)) / _ACROSS
-        trees = (_Tree(space, start[np.newaxis]), _Tree(space, goals))
+        trees = (_ExactTree(space, start[np.newaxis]), _ExactTree(space, goals))
         smaller = 0
         while compute_time() < end and not self._request.cancelled():
             self._iterations += 1
@@ -149,7 +149,7 @@ class ExactSearch:
             self._sizes = trees[0].count, trees[1].count
         return None
 
-    def _sample(self, tree: _Tree, low: Array, high: Array, step: float) -> Array:
+    def _sample(self, tree: _ExactTree, low: Array, high: Array, step: float) -> Array:
         """Return a configuration of the whole space, or one near a node, shape (n,)."""
         rng = self._rng
         if rng.uniform() > _NEAR:
@@ -160,7 +160,7 @@ class ExactSearch:
         return np.where(self._space.wraps, near, np.clip(near, low, high))
 
     def _extended(
-        self, tree: _Tree, towards: Array, step: float, finer: float
+        self, tree: _ExactTree, towards: Array, step: float, finer: float
     ) -> tuple[int | None, bool]:
         """Extend a tree by one edge; return the new node, if any, and whether it is the target."""
         k, near = tree.nearest(towards)
