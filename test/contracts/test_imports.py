@@ -8,6 +8,8 @@ import sys
 from functools import cache
 from pathlib import Path
 
+from statements import statements
+
 from motion_nodes.extras import EXTRAS
 
 ROOT = Path(__file__).parents[2]
@@ -64,7 +66,7 @@ def imports():
     found = []
     for file in sorted(PACKAGE.rglob("*.py")):
         room = room_of(file.relative_to(PACKAGE).with_suffix("").parts)
-        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+        for node in statements(ast.parse(file.read_text("utf-8"))):
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
             elif isinstance(node, ast.ImportFrom):

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from statements import statements
 
 ROOT = Path(__file__).parents[2]
 MOST_IMPORTS, MOST_PARAMETERS = 25, 6
@@ -69,42 +70,38 @@ def test_files_say_their_licence(folder):
         assert "SPDX-License-Identifier: Apache-2.0" in text[:200], file
 
 
-@functools.cache
-def parsed():
-    """Return path in the package and syntax tree of each module."""
-    package = ROOT / "motion_nodes"
-    files = sorted(package.rglob("*.py"))
-    return [(str(f.relative_to(package)), ast.parse(f.read_text("utf-8"))) for f in files]
-
-
-def test_a_module_is_understood_with_few_others():
-    busy = {}
-    for name, tree in parsed():
-        imported = {
-            node.module
-            for node in ast.walk(tree)
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("motion_nodes")
-        }
-        if len(imported) > MOST_IMPORTS:
-            busy[name] = len(imported)
-    assert busy == {}
-
-
 def is_command(parameters):
     """Return whether a function is a command of Typer: each option is a parameter."""
     words = [ast.unparse(one.annotation) for one in parameters if one.annotation is not None]
     return any("typer." in word or word.endswith(("Option", "Argument")) for word in words)
 
 
-def test_functions_have_few_parameters():
-    rooms = collections.defaultdict(list)
-    for name, tree in parsed():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+@functools.cache
+def measured():
+    """Return place in the package, number of imported modules and long calls of each module."""
+    package, found = ROOT / "motion_nodes", []
+    for file in sorted(package.rglob("*.py")):
+        name, imported, long = str(file.relative_to(package)), set(), []
+        for node in statements(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("motion_nodes"):
+                imported.add(node.module)
+            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
                 given = [one for one in given if one.arg not in ("self", "cls")]
                 if len(given) > MOST_PARAMETERS and not is_command(given):
-                    rooms[name.partition("/")[0]].append(f"{name}:{node.lineno} {node.name}")
+                    long.append(f"{name}:{node.lineno} {node.name}")
+        found.append((name, len(imported), long))
+    return found
+
+
+def test_a_module_is_understood_with_few_others():
+    assert {name: count for name, count, _ in measured() if count > MOST_IMPORTS} == {}
+
+
+def test_functions_have_few_parameters():
+    rooms = collections.defaultdict(list)
+    for name, _, long in measured():
+        rooms[name.partition("/")[0]] += long
     assert {room: long for room, long in rooms.items() if len(long) > LONG_CALLS.get(room, 0)} == {}
 
 
@@ -132,7 +129,7 @@ def imported(path: Path) -> set[str]:
     # Most have not, and parsing all files takes seconds.
     if "kernels" not in text:
         return names
-    for node in ast.walk(ast.parse(text)):
+    for node in statements(ast.parse(text)):
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
