@@ -109,98 +109,39 @@ def test_selection():
     assert select_joints(JointCommand(names=("c", "b")), names).tolist() == [2, 1]
 
 
+Bad, Unknown = InvalidCommand, UnknownJoint
 REJECTED = [
-    (InvalidCommand, "positions", {"positions": ARM}),
+    (Bad, "positions", {"positions": ARM}),
+    (Bad, "velocities", {"positions": [0.0, 0.0], "velocities": [0.1], "indices": [7, 8]}),
+    (Bad, "efforts", {"efforts": [], "indices": [0]}),
     (
-        InvalidCommand,
-        "velocities",
-        {"positions": [0.0, 0.0], "velocities": [0.1], "indices": [7, 8]},
-    ),
-    (InvalidCommand, "efforts", {"efforts": [], "indices": [0]}),
-    (
-        UnknownJoint,
+        Unknown,
         "panda_joint11",
         {"positions": [0.1, 0.2], "names": ["panda_joint2", "panda_joint11"]},
     ),
-    (UnknownJoint, "left_wheel", {"names": ["left_wheel"]}),
-    (
-        InvalidCommand,
-        "names",
-        {"positions": [0.1], "names": "panda_joint1"},
-    ),
-    (
-        InvalidCommand,
-        "indices",
-        {"positions": [0.1, 0.1], "indices": [0, 9]},
-    ),
-    (InvalidCommand, "indices", {"positions": [0.1], "indices": [-1]}),
-    (InvalidCommand, "indices", {"positions": [0.1], "indices": [1.5]}),
-    (InvalidCommand, "indices", {"positions": [0.1], "indices": [nan]}),
-    (InvalidCommand, "indices", {"positions": [0.1], "indices": [inf]}),
-    (InvalidCommand, "indices", {"positions": [0.1], "indices": [True]}),
-    (
-        InvalidCommand,
-        "indices",
-        {"positions": [0.1], "indices": [np.True_]},
-    ),
-    (InvalidCommand, "indices", {"positions": [0.1], "indices": ["one"]}),
-    (
-        InvalidCommand,
-        "panda_joint1",
-        {"positions": [0.1, 0.1], "indices": [0, 0]},
-    ),
-    (
-        InvalidCommand,
-        "panda_joint2",
-        {"positions": [0.1, 0.1], "names": ["panda_joint2"] * 2},
-    ),
-    (
-        InvalidCommand,
-        "panda_joint2",
-        {"positions": [0.1, inf], "indices": [0, 1]},
-    ),
-    (
-        InvalidCommand,
-        "panda_joint1",
-        {"velocities": [-inf], "indices": [0]},
-    ),
-    (InvalidCommand, "panda_joint1", {"efforts": [inf], "indices": [0]}),
-    (
-        InvalidCommand,
-        "panda_joint1",
-        {"positions": [0.1, 2.9], "indices": [1, 0]},
-    ),
-    (
-        InvalidCommand,
-        "panda_finger_joint1",
-        {"positions": [-2e-4], "indices": [7]},
-    ),
-    (
-        InvalidCommand,
-        "efforts",
-        {"positions": [0.1], "efforts": [1.0], "indices": [0]},
-    ),
-    (
-        InvalidCommand,
-        "efforts",
-        {"velocities": [0.1], "efforts": [0.0], "indices": [0]},
-    ),
-    (
-        InvalidCommand,
-        "panda_joint1",
-        {"efforts": [1.0], "indices": [0]},
-    ),
-    (
-        InvalidCommand,
-        "positions",
-        {"positions": ["much"], "indices": [0]},
-    ),
-    (InvalidCommand, "positions", {"positions": 3.0, "indices": [0]}),
-    (
-        InvalidCommand,
-        "positions",
-        {"positions": [[0.1], [0.2]], "indices": [0, 1]},
-    ),
+    (Unknown, "left_wheel", {"names": ["left_wheel"]}),
+    (Bad, "names", {"positions": [0.1], "names": "panda_joint1"}),
+    (Bad, "indices", {"positions": [0.1, 0.1], "indices": [0, 9]}),
+    (Bad, "indices", {"positions": [0.1], "indices": [-1]}),
+    (Bad, "indices", {"positions": [0.1], "indices": [1.5]}),
+    (Bad, "indices", {"positions": [0.1], "indices": [nan]}),
+    (Bad, "indices", {"positions": [0.1], "indices": [inf]}),
+    (Bad, "indices", {"positions": [0.1], "indices": [True]}),
+    (Bad, "indices", {"positions": [0.1], "indices": [np.True_]}),
+    (Bad, "indices", {"positions": [0.1], "indices": ["one"]}),
+    (Bad, "panda_joint1", {"positions": [0.1, 0.1], "indices": [0, 0]}),
+    (Bad, "panda_joint2", {"positions": [0.1, 0.1], "names": ["panda_joint2"] * 2}),
+    (Bad, "panda_joint2", {"positions": [0.1, inf], "indices": [0, 1]}),
+    (Bad, "panda_joint1", {"velocities": [-inf], "indices": [0]}),
+    (Bad, "panda_joint1", {"efforts": [inf], "indices": [0]}),
+    (Bad, "panda_joint1", {"positions": [0.1, 2.9], "indices": [1, 0]}),
+    (Bad, "panda_finger_joint1", {"positions": [-2e-4], "indices": [7]}),
+    (Bad, "efforts", {"positions": [0.1], "efforts": [1.0], "indices": [0]}),
+    (Bad, "efforts", {"velocities": [0.1], "efforts": [0.0], "indices": [0]}),
+    (Bad, "panda_joint1", {"efforts": [1.0], "indices": [0]}),
+    (Bad, "positions", {"positions": ["much"], "indices": [0]}),
+    (Bad, "positions", {"positions": 3.0, "indices": [0]}),
+    (Bad, "positions", {"positions": [[0.1], [0.2]], "indices": [0, 1]}),
 ]
 
 

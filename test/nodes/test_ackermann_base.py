@@ -27,13 +27,12 @@ BACK = "/back/ackermann_steering_controller"
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
-    """A car that steers in front and drives all wheels, and trucks that steer behind."""
+    """A car that steers in front and drives all wheels, and a truck that steers behind."""
     rear = {"steered": "rear", "driven": FRONT, "rear_axle_x": -0.2}
     folder = tmp_path_factory.mktemp("cars")
     return {
         "car": write_car(folder / "car", rear_axle_x=-0.1),
         "back": write_car(folder / "back", **rear),
-        "isaac": write_car(folder / "isaac", rear_steering_angles="isaac", **rear),
     }
 
 
