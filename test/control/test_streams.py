@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stamped streams: deadlines, smooth playback of late messages, and the compiled step."""
+"""Stamped streams: smooth playback of messages that come late."""
 
-import itertools
 import math
 from collections.abc import Callable, Sequence
 
@@ -12,10 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from raised_errors import about
 
-from motion_nodes.core.control.joint_arbiter import JointArbiter
-from motion_nodes.core.control.joint_command import ControlMode, JointCommand
-from motion_nodes.core.control.joint_controller import ArticulationController
-from motion_nodes.core.control.joint_guard import GuardSettings, JointGuard
 from motion_nodes.core.control.stream_resampler import (
     CATCH_UP,
     SLOWER,
@@ -23,9 +18,7 @@ from motion_nodes.core.control.stream_resampler import (
     StreamResampler,
     StreamSample,
 )
-from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.ros.ros_time import MAX_CATCH_UP, Deadlines
 
 
 def play(
@@ -442,211 +435,3 @@ def test_a_joint_follows_a_starved_controller_where_time_waits_for_it(seed):
             velocity = 1.3 * math.sin(2.0 * max(now - 1.0, 0.0))
             values = np.array([[angle(now)], [velocity], [math.nan]])
             resampler.push(ns(now), StreamSample(*values))
-
-
-N, DT = 3, 0.004
-
-
-def arbiter():
-    one = np.ones(N)
-    limits = JointLimits(
-        names=("a", "b", "c"), lower=np.array([-2.0, -np.inf, -1.0]),
-        upper=np.array([2.0, np.inf, 1.0]), velocity=2.0 * one, acceleration=10.0 * one,
-        jerk=np.array([200.0, 200.0, np.inf]), effort=20.0 * one,
-        continuous=np.array([False, True, False]),
-    )  # fmt: skip
-    made = JointArbiter(ArticulationController(limits))
-    settings = GuardSettings(0.1 * one, 5.0 * one, 0.02, limits.lower, limits.upper)
-    made.guard = JointGuard(settings, DT)
-    made.controller.reset(np.zeros(N))
-    return made
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_it_is_the_step_of_the_arbiter(seed, monkeypatch):
-    rng, fast, plain, used = np.random.default_rng(seed), arbiter(), arbiter(), 0
-    monkeypatch.setattr(plain, "_stream_cycle", lambda dt: None)
-    streams = [each.begin_stream("stream") for each in (fast, plain)]
-    goal, actual, blocked = np.zeros(N), np.zeros(N), False
-    for k in range(1200):
-        if rng.random() < 0.3:
-            goal = np.clip(goal + rng.normal(0.0, 0.02, N), -0.99, 0.99)
-            for each, stream in zip((fast, plain), streams, strict=True):
-                each.follow_stream(JointCommand(positions=goal), stream)
-        if rng.random() < 0.004:
-            event = int(rng.integers(5))
-            blocked = event == 0
-            speeds, joint = rng.normal(0.0, 0.5, N), int(rng.integers(N))
-            for i, each in enumerate((fast, plain)):
-                if event == 1:
-                    each.stop_all("a stop")
-                    streams[i] = each.begin_stream("stream")
-                elif event == 2:
-                    each.command(JointCommand(positions=goal, velocities=speeds), "moving targets")
-                    streams[i] = each.begin_stream("stream")
-                elif event == 3:
-                    mode = each.controller.joint_modes.by_name()[each.controller.joint_names[joint]]
-                    other = ControlMode.VELOCITY if mode is ControlMode.POSITION else mode.POSITION
-                    each.controller.switch_mode(other, [each.controller.joint_names[joint]])
-                    each.controller.switch_mode(ControlMode.POSITION)
-                elif event == 4:
-                    each.effort_bounds[joint] = (
-                        5.0 if np.isinf(each.effort_bounds[joint]) else np.inf
-                    )
-                    each.controller.set_limits(each.controller.limits)
-        fresh = bool(rng.random() < 0.8)
-        if fresh and not blocked:
-            turns = 2.0 * np.pi * np.array([0, rng.integers(-1, 2), 0])
-            actual = plain.controller.reference_position + rng.normal(0.0, 1e-3, N) + turns
-        residual = rng.normal(0.0, 1.0, N) if k % 3 else None
-        velocity = rng.normal(0.0, 0.02, N)
-        used += fast._stream_cycle(DT) is not None
-        found, expected = (
-            each.step(DT, actual.copy(), velocity, fresh=fresh, residual=residual)
-            for each in (fast, plain)
-        )
-        for a, b in zip(found.channels, expected.channels, strict=True):
-            np.testing.assert_allclose(a, b, atol=1e-9)
-        assert fast.fault == plain.fault
-    assert used > 200
-
-
-def test_positions_of_a_stream_are_taken_or_left_as_they_are():
-    made, rng = arbiter(), np.random.default_rng(3)
-    stream = made.begin_stream("stream")
-    everything = np.arange(N)
-    assert not made.follow_positions(np.zeros(N), everything, stream)  # it owns no joint yet
-    made.follow_stream(JointCommand(positions=np.zeros(N)), stream)
-    other = arbiter()
-    stream_of_other = other.begin_stream("stream")
-    for _ in range(500):
-        joints = rng.permutation(N)[: rng.integers(1, N + 1)]
-        values = rng.choice(
-            [0.1, 0.9, 1.0 + 5e-5, 3.0, 40.0, -2.0, np.nan, np.inf, 1e12], len(joints)
-        )
-        before = made.controller.targets.positions
-        names = [made.controller.joint_names[i] for i in joints]
-        try:
-            other.follow_stream(JointCommand(positions=values, names=names), stream_of_other)
-            fits = True
-        except Exception:
-            fits = False
-        assert made.follow_positions(values, joints, stream) == fits
-        if not fits:
-            np.testing.assert_array_equal(made.controller.targets.positions, before)
-        np.testing.assert_array_equal(
-            made.controller.targets.positions, other.controller.targets.positions
-        )
-
-
-PERIODS = st.sampled_from([1 / 250, 1 / 300, 1 / 1000, 1 / 30, 0.01])
-STARTS = st.integers(0, 4_000_000_000_000_000_000)
-"""[ns] Of simulated time near 0, and of the system's clock."""
-
-
-def wake_ups(longest: float) -> st.SearchStrategy[list[float]]:
-    """Return the periods between wake-ups: early, on time, in bursts, late by many."""
-    usual = st.floats(0.0, 2.5)
-    return st.lists(st.one_of(usual, st.just(0.0), st.floats(0.0, longest)), min_size=1)
-
-
-def served(deadlines: Deadlines, start: int, period: float, apart: list[float]) -> list[int]:
-    """Return all stamps, and check that none lies in the future of its wake-up."""
-    now, stamps = float(start), []
-    for share in apart:
-        now += share * period * 1e9
-        due = deadlines.due(round(now))
-        assert all(stamp <= round(now) for stamp in due.stamps)
-        stamps += due.stamps
-        assert deadlines.next_ns > round(now)
-    return stamps
-
-
-@given(PERIODS, STARTS, wake_ups(9.9))
-def test_every_deadline_is_served_once_however_late(period, start, apart):
-    deadlines = Deadlines(period)
-    deadlines.begin(start, start)
-    stamps = served(deadlines, start, period, apart)
-    expected = [start + round(k * period * 1e9) for k in range(1, len(stamps) + 1)]
-    assert stamps == expected
-    # The next one is in the future: none is missing at the end.
-    assert deadlines.next_ns == start + round((len(stamps) + 1) * period * 1e9)
-
-
-@given(PERIODS, STARTS, wake_ups(80.0))
-def test_stamps_stay_on_the_grid_after_any_stall(period, start, apart):
-    deadlines = Deadlines(period)
-    deadlines.begin(start, start)
-    stamps = served(deadlines, start, period, apart)
-    numbers = [round((stamp - start) / (period * 1e9)) for stamp in stamps]
-    assert all(
-        abs(start + k * period * 1e9 - s) < 1e4 for k, s in zip(numbers, stamps, strict=True)
-    )
-    assert all(b > a for a, b in itertools.pairwise(numbers))
-
-
-@given(PERIODS, wake_ups(9.9), st.integers(2, 40))
-def test_a_sampled_motion_is_even_by_order_and_by_stamps(period, apart, bunch):
-    """With a clock in coarse steps, samples equal those of a punctual sampler."""
-    deadlines = Deadlines(period)
-    deadlines.begin(0, 0)
-    grain = period / bunch
-    now, stamps = 0.0, []
-    for share in apart:
-        now += share * period
-        stamps += deadlines.due(round(round(now / grain) * grain * 1e9)).stamps
-    reference = np.sin(3.0 * period * np.arange(1, len(stamps) + 1))
-    by_stamp = np.sin(3.0 * 1e-9 * np.array(stamps))
-    np.testing.assert_allclose(reference, by_stamp, atol=1e-8)
-
-
-def test_a_long_stall_is_not_made_up_for():
-    deadlines = Deadlines(0.004)
-    deadlines.begin(0, 0)
-    assert deadlines.due(4_000_000).stamps == (4_000_000,)
-    most = round(MAX_CATCH_UP / 0.004)
-    due = deadlines.due(4_000_000 * (1 + most))
-    assert (len(due.stamps), due.skipped, due.next_ns) == (most, 0, 8_000_000)
-    late = deadlines.due(4_000_000 * (2 + 2 * most) + 123)
-    assert late.stamps == (4_000_000 * (2 + 2 * most),)
-    assert late.skipped == most
-    assert late.next_ns == late.stamps[0]
-    assert deadlines.next_ns == 4_000_000 * (3 + 2 * most)
-
-
-def test_slow_streams_are_made_up_for_by_ten_periods():
-    deadlines = Deadlines(0.1)
-    deadlines.begin(0, 0)
-    assert len(deadlines.due(1_000_000_000).stamps) == 10
-
-
-def test_time_that_goes_back_serves_nothing_twice():
-    deadlines = Deadlines(0.01)
-    deadlines.begin(0, 5_000_000)
-    assert deadlines.due(20_000_000).stamps == (10_000_000, 20_000_000)
-    assert deadlines.due(12_000_000).stamps == ()
-    assert deadlines.due(29_999_999).stamps == ()
-    assert deadlines.due(30_000_000).stamps == (30_000_000,)
-
-
-def test_begins_anew_after_a_jump():
-    deadlines = Deadlines(0.01)
-    deadlines.begin(0, 50_000_000)
-    assert deadlines.next_ns == 60_000_000
-    deadlines.begin(0, 0)
-    assert deadlines.due(0).stamps == ()
-    assert deadlines.due(10_000_000).stamps == (10_000_000,)
-
-
-def test_deadlines_taken_while_time_stands_are_not_due_again():
-    deadlines = Deadlines(0.01)
-    deadlines.begin(0, 0)
-    assert [deadlines.take() for _ in range(3)] == [10_000_000, 20_000_000, 30_000_000]
-    assert deadlines.due(35_000_000).stamps == ()
-    assert deadlines.due(40_000_000).stamps == (40_000_000,)
-
-
-@pytest.mark.parametrize("period", [0.0, -1.0, float("nan"), float("inf")])
-def test_bad_periods_are_refused(period):
-    with pytest.raises(ValueError, match="finite"):
-        Deadlines(period)

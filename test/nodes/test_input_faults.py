@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults of inputs and parts of nodes, without DDS; scene files; drivers' commands."""
+"""Faults of inputs and parts of nodes, without DDS."""
 
-import os
 import threading
 from concurrent.futures import Future
 from contextlib import nullcontext
@@ -12,15 +11,13 @@ import numpy as np
 import pytest
 from builtin_interfaces.msg import Time
 from nav_msgs.msg import Odometry
-from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
-from motion_nodes.core.control.stream_resampler import StreamSample
 from motion_nodes.core.robot.loader import load_robot
-from motion_nodes.core.robot.tree import Box, Sphere
+from motion_nodes.core.robot.tree import Box
 from motion_nodes.core.scene.scene import Scene, world_object
-from motion_nodes.errors import InvalidCommand, InvalidDescription, MotionError
+from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.nodes.articulation.follow_trajectory import OldTrajectory, start
 from motion_nodes.nodes.articulation_controller import ArticulationControllerNode
 from motion_nodes.nodes.base_navigator import BaseNavigatorNode
@@ -30,11 +27,8 @@ from motion_nodes.nodes.clients.ros2 import calls, graph, topic
 from motion_nodes.nodes.object_detector import ObjectDetectorNode
 from motion_nodes.nodes.occupancy_mapper import OccupancyMapperNode
 from motion_nodes.nodes.planner.planner_params import scenery_for
-from motion_nodes.nodes.planner.planning_scene import load_scene_file, save_scene
-from motion_nodes.nodes.robot_driver import RobotDriverNode
 from motion_nodes.nodes.viewer.viewer_robot import WatchedRobot
 from motion_nodes.ros.joint_topics import set_stamp
-from motion_nodes.ros.messages.joint_channels import JointChannels
 
 SECOND = 1_000_000_000
 
@@ -257,84 +251,3 @@ def test_ros2_action_send_goal_cancels_a_goal_that_is_accepted_after_ctrl_c(monk
     node: Any = None
     calls.cancel_late(node, sent)
     assert canceled == [True] * accepted
-
-
-BALL = world_object("ball", Sphere(0.1))
-
-
-def test_a_scene_file_is_written_and_replaced(tmp_path):
-    path = tmp_path / "cell.scene"
-    save_scene(str(path), (BALL,), "cell")
-    save_scene(str(path), (), "cell")
-    assert load_scene_file(str(path)) == ()
-    assert os.listdir(tmp_path) == ["cell.scene"], "no temporary file remains"
-
-
-@pytest.mark.parametrize(
-    "name", ["", "cell.scene", "{}/cell.txt", "{}/none/cell.scene", "{}/link.scene", "{}/a\0.scene"]
-)
-def test_other_paths_are_not_written(tmp_path, name):
-    (tmp_path / "link.scene").symlink_to(tmp_path / "else")
-    with pytest.raises(InvalidCommand):
-        save_scene(name.format(tmp_path), (BALL,), "cell")
-    assert os.listdir(tmp_path) == ["link.scene"]
-
-
-def test_a_file_that_is_no_scene_is_kept(tmp_path):
-    path = tmp_path / "notes.scene"
-    path.write_bytes(b"\xff\xfe my notes")
-    with pytest.raises(InvalidDescription):
-        save_scene(str(path), (BALL,), "cell")
-    assert path.read_bytes() == b"\xff\xfe my notes"
-
-
-def test_folders_and_devices_are_not_read(tmp_path):
-    for name in (str(tmp_path), "/dev/zero", str(tmp_path / "none.scene"), "relative.scene"):
-        with pytest.raises(InvalidCommand):
-            load_scene_file(name)
-
-
-ROBOT = load_robot("franka")
-ARM_DRIVER_COMMANDS = ROBOT.arm_joints[:7]
-"""A driver without the hand."""
-
-
-class _Node(RobotDriverNode):
-    """The node without ROS."""
-
-    def __init__(self, *messages: JointState) -> None:
-        self.accepted: list[StreamSample] = []
-        self.warnings: list[str] = []
-        self._commands = SimpleNamespace(all=lambda: messages)
-        self._channels = JointChannels(ROBOT.joint_names, ROBOT.name)
-        self._indices = ROBOT.indices(ARM_DRIVER_COMMANDS)
-        self.session = SimpleNamespace(command=lambda *parts: self.accepted.append(parts[2]))
-        self.warn = lambda _, text: self.warnings.append(text)
-        self._take_commands(1)
-
-
-def test_joints_that_the_driver_does_not_move_are_left_out():
-    names = list(reversed(ROBOT.joint_names))
-    positions = np.arange(float(len(names)))
-    node = _Node(JointState(name=names, position=positions.tolist()))
-    (sample,) = node.accepted
-    assert sample.position.tolist() == [
-        positions[names.index(joint)] for joint in ARM_DRIVER_COMMANDS
-    ]
-    assert np.isnan(sample.velocity).all()
-
-
-@pytest.mark.parametrize("channel", ["position", "velocity", "effort"])
-@pytest.mark.parametrize("count", [1, 8, 10])
-def test_arrays_of_another_length_are_refused_as_a_whole(channel, count):
-    n = len(ROBOT.joint_names)
-    channels = {"position": [0.0] * n, "velocity": [0.0] * n} | {channel: [0.0] * count}
-    node = _Node(JointState(name=list(ROBOT.joint_names), **channels))
-    assert not node.accepted
-    assert len(node.warnings) == 1
-
-
-def test_unknown_joints_are_refused():
-    node = _Node(JointState(name=[*ARM_DRIVER_COMMANDS, "elbow"], position=[0.0] * 8))
-    assert not node.accepted
-    assert "elbow" in node.warnings[0]
