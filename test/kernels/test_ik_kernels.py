@@ -12,7 +12,7 @@ from scipy.spatial.transform import Rotation
 
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.kernels import native
-from motion_nodes.kernels.ik.ik_codegen import GeneratedIk, copy, loop_text, solve_text
+from motion_nodes.kernels.ik.ik_codegen import GeneratedIk, copy, solve_text
 from motion_nodes.kernels.ik.ik_step import (
     BLOCK,
     EXHAUSTED,
@@ -23,12 +23,9 @@ from motion_nodes.kernels.ik.ik_step import (
     PAUSED,
     REPORT,
     IkWorkspace,
-    work_layout,
 )
 from motion_nodes.kernels.kinematic_arrays import pack
 from motion_nodes.kernels.llvm_builder import FunctionBuilder
-from motion_nodes.kernels.memory_layout import Fields
-from motion_nodes.kernels.simd import Lanes
 
 BLOCKS = 12
 
@@ -294,38 +291,6 @@ def test_the_step_uses_wide_registers():
     assert len(arithmetic) > 500
     wide = [line for line in arithmetic if register in line]
     assert len(wide) > 0.95 * len(arithmetic)  # what is the same in all lanes may be done once
-
-
-JOINTS, BLOCKS_LOOP_KERNELS = 3, 4
-LOW, HIGH = 0.7, 0.75
-"""A step finds a solution where the first joint is in between; else the lane is hopeless."""
-
-
-def steps():
-    """Return the functions that the loop calls: the target, and a step of all lanes."""
-    at = work_layout(JOINTS)
-    restate = FunctionBuilder(work="ptr")
-    work = Fields(restate.pointer("work"), at)
-    work.set(defect=work.real("target", 15) - 1.0)
-    step = FunctionBuilder(Lanes("double", LANES), work="ptr")
-    work = Fields(step.pointer("work"), at)
-    q = work.memory.load(0, LANES)
-    inside = (q > LOW) & (q < HIGH)
-    work.at("squared").store(q * q)
-    one, none = step.constant(1.0), step.constant(0.0)
-    work.at("solved").store(inside.choose(one, none))
-    work.at("hopeless").store(inside.choose(none, one))
-    for k in range(6):
-        work.at("errors", k * LANES).store(q + float(k))
-    step.ret(inside.bits() & work.whole("live"))
-    return restate.function("ik_restate") + step.function("ik_step")
-
-
-@pytest.fixture(scope="module")
-def code():
-    text = (steps() + loop_text(JOINTS)).replace("define internal", "define")
-    cpu = native.host_cpu()
-    return native.LoadedCode(native.compiled(text, cpu), cpu)
 
 
 def test_rows_apart_are_copied_side_by_side():

@@ -143,30 +143,6 @@ def test_wheel_joints_of_the_jetbot_agree_with_its_geometry(jetbot):
         np.testing.assert_array_equal(jetbot.tree.joint(name).axis, (0, 1, 0))
 
 
-def test_the_jetbot_stands_between_wheels_and_caster(jetbot):
-    mass, moment = 0.0, np.zeros(3)
-    for name, part in jetbot.tree.links.items():
-        origin = np.zeros(3)
-        if name != jetbot.tree.root:
-            origin = jetbot.tree.path(jetbot.tree.root, name)[0].X_PJ[:3, 3]
-        if part.inertial is not None:
-            mass += part.inertial.mass
-            moment += part.inertial.mass * (origin + part.inertial.X_LC[:3, 3])
-    centre = moment / mass
-    assert jetbot.tree.joint("caster_joint").X_PJ[0, 3] < centre[0] < 0.0
-    # It may brake at its limit without lifting the caster: a h < g x.
-    assert jetbot.base is not None
-    assert jetbot.base.linear.x.max_acceleration * centre[2] < 9.81 * -centre[0]
-
-
-def test_the_wheels_of_the_jetbot_can_do_what_its_limits_promise(jetbot):
-    base = jetbot.base
-    assert base is not None
-    fastest = jetbot.limits.velocity[0] * base.wheel_radius
-    assert base.linear.x.max_velocity <= fastest
-    assert base.angular.z.max_velocity <= 2.0 * fastest / base.wheel_separation
-
-
 PI = np.pi
 
 

@@ -32,7 +32,7 @@ from motion_nodes.core.robot.tree import Cylinder, Rollers
 from motion_nodes.core.robot.urdf import read_urdf
 from motion_nodes.errors import InvalidConfig, InvalidDescription, UnknownFrame, UnknownJoint
 
-BASES = ("nova_carter", "kaya", "leatherback")
+BASES = ("nova_carter", "kaya", "leatherback", "jetbot")
 
 
 @pytest.fixture(scope="module", params=BASES)
@@ -47,6 +47,11 @@ def wheels_of(robot: Robot) -> dict[str, float]:
     if robot.name == "nova_carter":
         radii |= {"joint_caster_left": 0.0755, "joint_caster_right": 0.0755}
     return {robot.tree.joint(joint).child: float(radius) for joint, radius in radii.items()}
+
+
+def standing_links(robot: Robot) -> set[str]:
+    """Return every link that touches the floor, also a caster that slides."""
+    return {*wheels_of(robot), *(("caster_link",) if robot.name == "jetbot" else ())}
 
 
 def test_all_wheels_stand_on_the_floor_at_home(robot):
@@ -65,9 +70,9 @@ def test_all_wheels_stand_on_the_floor_at_home(robot):
 
 def test_nothing_but_wheels_is_near_the_floor(robot):
     kinematics = Kinematics(robot.tree)
-    rolling = wheels_of(robot)
+    standing = standing_links(robot)
     for name, part in robot.tree.links.items():
-        if name in rolling:
+        if name in standing:
             continue
         X_RL = kinematics.pose(robot.home, name)
         for shape in part.collisions:
@@ -83,7 +88,7 @@ def test_a_base_stands_between_its_wheels(robot):
             mass += part.inertial.mass
             moment += part.inertial.mass * X_RC[:3, 3]
     x, y, height = moment / mass
-    places = np.array([kinematics.pose(robot.home, link)[:2, 3] for link in wheels_of(robot)])
+    places = np.array([kinematics.pose(robot.home, link)[:2, 3] for link in standing_links(robot)])
     assert places[:, 0].min() < x < places[:, 0].max()
     assert places[:, 1].min() < y < places[:, 1].max()
     # Braking at the limit, forward or backward, lifts no wheel: a h < g x.
