@@ -161,12 +161,13 @@ def test_axes_apart_are_each_as_fast_as_they_may():
 # ---- jerk
 
 
-def by_ruckig(start: float, goal: float, acceleration: float, jerk: float, dt: float, steps: int):
+def by_ruckig(start, goal, acceleration, jerk, dt, steps, rate=0.0):
     """Return the time-optimal velocities [m/s], one per step, by an independent solver."""
     solver = ruckig.Ruckig(1, dt)
     given, out = ruckig.InputParameter(1), ruckig.OutputParameter(1)
     given.control_interface = ruckig.ControlInterface.Velocity
-    given.current_velocity, given.target_velocity = [start], [goal]
+    given.current_velocity, given.current_acceleration = [start], [rate]
+    given.target_velocity = [goal]
     given.max_velocity, given.max_acceleration, given.max_jerk = [1e3], [acceleration], [jerk]
     velocities = []
     for _ in range(steps):
@@ -209,24 +210,9 @@ def test_stop_in_the_middle_of_a_start_is_time_optimal_too():
     made = limiter(x=BodyAxisLimits(max_acceleration=1.0, max_jerk=4.0))
     seen = ramp(made, Twist2(2.0), 0.01, 100)[:, 0]
     stop = ramp(made, Twist2(), 0.01, 300)[:, 0]
-    solver_stop = by_ruckig_from(seen[-1], 1.0, 0.0, 1.0, 4.0, 0.01, 300)
+    solver_stop = by_ruckig(seen[-1], 0.0, 1.0, 4.0, 0.01, 300, rate=1.0)
     np.testing.assert_allclose(stop, solver_stop, rtol=0, atol=1e-9)
     assert stop.max() == pytest.approx(seen[-1] + 1.0 / 8.0)  # a^2 / (2 j) cannot be avoided
-
-
-def by_ruckig_from(start, rate, goal, acceleration, jerk, dt, steps):
-    solver = ruckig.Ruckig(1, dt)
-    given, out = ruckig.InputParameter(1), ruckig.OutputParameter(1)
-    given.control_interface = ruckig.ControlInterface.Velocity
-    given.current_velocity, given.current_acceleration = [start], [rate]
-    given.target_velocity = [goal]
-    given.max_velocity, given.max_acceleration, given.max_jerk = [1e3], [acceleration], [jerk]
-    velocities = []
-    for _ in range(steps):
-        solver.update(given, out)
-        out.pass_to_input(given)
-        velocities.append(out.new_velocity[0])
-    return velocities
 
 
 def test_the_smaller_jerk_limit_holds():

@@ -5,11 +5,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from patience import wait_until
 from raised_errors import about
 
 from motion_nodes.bringup.process_health import (
@@ -251,25 +251,18 @@ def child():
         process.wait()
 
 
-def wait_for(condition, limit=20.0):
-    end = time.monotonic() + limit
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
 def test_one_that_computes_uses_processor_time(child):
     pid = child("while True: pass").pid
     before = read_activity(pid)
-    wait_for(lambda: read_activity(pid).computed > before.computed + 0.2)
+    wait_until(lambda: read_activity(pid).computed > before.computed + 0.2, "it computes")
 
 
 def test_one_that_is_stopped_shows_it(child):
     pid = child("import time; time.sleep(60)").pid
     os.kill(pid, signal.SIGSTOP)
-    wait_for(lambda: read_activity(pid).state == "T")
+    wait_until(lambda: read_activity(pid).state == "T", "it is stopped")
     os.kill(pid, signal.SIGCONT)
-    wait_for(lambda: read_activity(pid).state == "S")
+    wait_until(lambda: read_activity(pid).state == "S", "it sleeps")
 
 
 def test_two_on_one_processor_wait_for_it(child):
@@ -277,7 +270,7 @@ def test_two_on_one_processor_wait_for_it(child):
     for pid in pids:
         os.sched_setaffinity(pid, {min(os.sched_getaffinity(0))})
     before = read_activity(pids[0])
-    wait_for(lambda: read_activity(pids[0]).waited > before.waited + 0.2)
+    wait_until(lambda: read_activity(pids[0]).waited > before.waited + 0.2, "it waits")
 
 
 def test_one_that_does_not_exist_has_an_empty_record(tmp_path):

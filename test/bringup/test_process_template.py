@@ -7,10 +7,10 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
+from patience import wait_until
 
 from motion_nodes.bringup.forked_call import fork, forked_call
 from motion_nodes.bringup.process_template import ProcessTemplate, reap_orphans
@@ -29,13 +29,6 @@ SIMULATION = [*NODES, "mock_sim", "--ros-args", "-p", 'robots:=["jetbot"]']
 def template():
     with ProcessTemplate() as made:
         yield made
-
-
-def wait_until(condition, within=60.0):
-    end = time.monotonic() + within
-    while not condition():
-        assert time.monotonic() < end, "did not happen in time"
-        time.sleep(0.01)
 
 
 def test_modules_of_a_node_and_of_a_container():
@@ -63,7 +56,7 @@ def test_a_fork_is_a_child_of_this_process_with_its_own_command_line(template):
     process = template.fork(SIMULATION, quiet, {})
     try:
         proc = Path(f"/proc/{process.pid}")
-        wait_until(lambda: b"robots:=" in (proc / "cmdline").read_bytes())
+        wait_until(lambda: b"robots:=" in (proc / "cmdline").read_bytes(), "its own command line")
         words = (proc / "cmdline").read_bytes().rstrip(b"\0").split(b"\0")
         assert [word.decode() for word in words] == SIMULATION
         assert f"PPid:\t{os.getpid()}\n" in (proc / "status").read_text()
@@ -93,7 +86,7 @@ def test_a_lost_or_stopped_template_is_replaced_by_new_processes():
                 template=template,
             ) as group:  # fmt: skip
                 group.add("a", UNKNOWN)
-                wait_until(lambda group=group: not group.watch())
+                wait_until(lambda group=group: not group.watch(), "it has ended")
             assert ended == {"a": 2}
             assert template.pid == 0
 
@@ -112,7 +105,7 @@ def test_forks_end_with_the_process_that_asked_for_them():
                           env=quiet) as parent:  # fmt: skip
         child = int(parent.stdout.readline())
         parent.kill()
-    wait_until(lambda: not Path(f"/proc/{child}").exists() or _is_zombie(child))
+    wait_until(lambda: not Path(f"/proc/{child}").exists() or _is_zombie(child), "its end")
 
 
 def _is_zombie(pid: int) -> bool:
@@ -125,7 +118,7 @@ def _is_zombie(pid: int) -> bool:
 
 def test_only_unknown_children_are_reaped():
     mine = subprocess.Popen(["true"])
-    wait_until(lambda: _is_zombie(mine.pid))
+    wait_until(lambda: _is_zombie(mine.pid), "it has ended")
     reap_orphans([mine.pid])
     assert _is_zombie(mine.pid)
 
@@ -133,7 +126,7 @@ def test_only_unknown_children_are_reaped():
         reap_orphans([])  # one at a time; other tests leave children, too
         return not Path(f"/proc/{mine.pid}").exists()
 
-    wait_until(reaped)
+    wait_until(reaped, "it is reaped")
     mine.wait()
 
 

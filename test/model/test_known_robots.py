@@ -9,7 +9,6 @@ from mujoco_urdf import imported
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import from_xyz_rpy, multiply
-from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.tree import Box, Cylinder, Sphere
 from motion_nodes.errors import UnknownGroup, UnknownState
 
@@ -89,25 +88,23 @@ def test_gains_depend_on_the_mode(franka, jetbot):
     assert drive.max_effort == 87.0
 
 
-def test_named_states_of_the_franka_touch_nothing(franka):
-    model, data = _contact_model(franka)
-    near = {frozenset((joint.parent, joint.child)) for joint in franka.tree.joints.values()}
-    near |= {frozenset(pair) for pair in franka.description.collision.ignore}
-    for name in franka.state_names:
-        for joint, value in zip(franka.joint_names, franka.named_state(name), strict=True):
+@pytest.mark.parametrize("robot", ["franka", "ur10e"])
+def test_named_states_touch_nothing(robot):
+    robot = load_robot(robot)
+    model = imported(robot)
+    data = mujoco.MjData(model)
+    near = {frozenset((joint.parent, joint.child)) for joint in robot.tree.joints.values()}
+    near |= {frozenset(pair) for pair in robot.description.collision.ignore}
+    # The finger pads meet when the gripper is closed.
+    meant = {"panda_leftfinger", "panda_rightfinger"}
+    for name in robot.state_names:
+        for joint, value in zip(robot.joint_names, robot.named_state(name), strict=True):
             data.qpos[model.joint(joint).qposadr[0]] = value
         mujoco.mj_forward(model, data)
         for contact in data.contact:
             pair = frozenset(model.body(model.geom_bodyid[g]).name for g in contact.geom)
-            # The finger pads meet when the gripper is closed.
-            meant = {"panda_leftfinger", "panda_rightfinger"}
-            assert pair in near or "world" in pair or (pair == meant and name == "close")
-
-
-def _contact_model(robot: Robot) -> tuple[mujoco.MjModel, mujoco.MjData]:
-    """Import the collision shapes into MuJoCo."""
-    model = imported(robot)
-    return model, mujoco.MjData(model)
+            closed = pair == meant and name == "close"
+            assert pair in near or "world" in pair or closed, (name, pair)
 
 
 def test_collision_spheres_stand_on_links_of_the_franka(franka):
@@ -200,20 +197,6 @@ def test_limits_are_those_of_the_manual(ur10e):
     np.testing.assert_allclose(ur10e.limits.effort, (330, 330, 150, 54, 54, 54))
     np.testing.assert_allclose(np.degrees(ur10e.limits.upper), (360, 360, 180, 360, 360, 360))
     np.testing.assert_array_equal(ur10e.limits.lower, -ur10e.limits.upper)
-
-
-def test_named_states_touch_nothing(ur10e):
-    model = imported(ur10e)
-    data = mujoco.MjData(model)
-    near = {frozenset((joint.parent, joint.child)) for joint in ur10e.tree.joints.values()}
-    never = {frozenset(pair) for pair in ur10e.description.collision.ignore}
-    for name in ur10e.state_names:
-        for joint, value in zip(ur10e.joint_names, ur10e.named_state(name), strict=True):
-            data.qpos[model.joint(joint).qposadr[0]] = value
-        mujoco.mj_forward(model, data)
-        for contact in data.contact:
-            pair = frozenset(model.body(model.geom_bodyid[g]).name for g in contact.geom)
-            assert pair in near | never or "world" in pair, (name, pair)
 
 
 ALPHA = (PI / 2, 0.0, 0.0, PI / 2, -PI / 2, 0.0)

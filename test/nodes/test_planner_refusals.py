@@ -4,7 +4,7 @@
 import math
 
 import pytest
-from joint_client import ABORTED, ARM, FRANKA, HOME, SUCCEEDED, JointClient, trajectory
+from joint_client import ABORTED, ARM, FRANKA, HOME, SUCCEEDED, trajectory
 from moveit_msgs.msg import MoveItErrorCodes
 from moveit_msgs.srv import GetCartesianPath
 from planner_client import Planner, state
@@ -19,19 +19,11 @@ pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture(scope="module")
-def planner(module_suite, module_client):
-    """The planner of a robot without physics, and its controller."""
-    module_suite.node("mock_sim", robots=["franka"], update_rate=100.0)
-    module_suite.node(
-        "articulation_controller", robot="franka", use_sim_time=True, update_rate=100.0
-    )
+def planner(module_suite, controlled_arm):
     module_suite.node("rrt_planner", robot="franka", use_sim_time=True)
-    arm = JointClient(module_client)
-    arm.wait_for()
-    made = Planner(arm)
+    made = Planner(controlled_arm)
     made.wait()
-    yield made
-    arm.close()
+    return made
 
 
 def line(planner, **fields):

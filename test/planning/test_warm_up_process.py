@@ -5,11 +5,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+from patience import wait_until
 
 from motion_nodes.core.planning import warm_up
 from motion_nodes.core.planning.pipeline import PlanOptions
@@ -49,13 +49,6 @@ def runs(pid):
     return state != "Z"
 
 
-def wait_until(condition, within):
-    end = time.monotonic() + within
-    while not condition():
-        assert time.monotonic() < end, "did not happen in time"
-        time.sleep(0.01)
-
-
 @pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs Linux")
 @pytest.mark.parametrize("work", ["plan", "exact"])
@@ -70,13 +63,13 @@ def test_no_compiling_process_outlives_its_parent(work, compiling, killed, tmp_p
         child = int(parent.stdout.readline())
         try:
             if compiling:  # it is nice only after its imports
-                wait_until(lambda: os.getpriority(os.PRIO_PROCESS, child) > 0, 60.0)
+                wait_until(lambda: os.getpriority(os.PRIO_PROCESS, child) > 0, "it gives way")
             assert runs(child)
             if killed:
                 parent.kill()
             parent.stdin.close()
             parent.wait(10.0)
-            wait_until(lambda: not runs(child), 10.0)
+            wait_until(lambda: not runs(child), "it has ended", 10.0)
         finally:
             if runs(child):
                 os.kill(child, signal.SIGKILL)

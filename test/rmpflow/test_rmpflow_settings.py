@@ -163,20 +163,21 @@ def test_unknown_names_are_told_and_have_no_effect(path, key, tmp_path, caplog):
     assert key in caplog.text
 
 
-@pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf"), "fast", None, True])
-def test_bad_numbers_are_refused_by_name(value, tmp_path):
+BAD_GAINS = (-1.0, float("nan"), float("inf"), "fast", None, True)
+
+
+@pytest.mark.parametrize(
+    ("section", "name", "value"),
+    [
+        *(("target_rmp", "accel_p_gain", value) for value in BAD_GAINS),
+        ("collision_rmp", "repulsion_std_dev", 0.0),  # it divides
+    ],
+)
+def test_bad_numbers_are_refused_by_name(section, name, value, tmp_path):
     def change(data):
-        data["rmp_params"]["target_rmp"]["accel_p_gain"] = value
+        data["rmp_params"][section][name] = value
 
-    with pytest.raises(InvalidDescription, check=about("target_rmp.accel_p_gain")):
-        read_rmpflow(written(tmp_path, change))
-
-
-def test_zero_is_refused_where_it_is_divided_by(tmp_path):
-    def change(data):
-        data["rmp_params"]["collision_rmp"]["repulsion_std_dev"] = 0.0
-
-    with pytest.raises(InvalidDescription):
+    with pytest.raises(InvalidDescription, check=about(f"{section}.{name}")):
         read_rmpflow(written(tmp_path, change))
 
 
