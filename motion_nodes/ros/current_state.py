@@ -2,8 +2,8 @@
 """What requests refer to: the current state of the joints and of their controller, and frames.
 
 Measured positions are shared by the threads of a node. Frames are links of the robot, by forward
-kinematics, frames of a scene, and those of /tf. The state of a joint controller are the references
-of its joints, and preempted streams.
+kinematics, frames of a scene, and those of /tf. A joint controller tells the references of its
+joints, and preempted streams.
 """
 
 from __future__ import annotations

@@ -8,10 +8,10 @@ trajectory, a grip or a stream never preempts other commands. Joints without a t
 target of their last command. Joints under impedance control stay there until another command
 preempts it.
 
-Most steps move joints to position targets at rest, such as those of a stream, without trajectories,
-impedance control, effort limits or moving targets. :class:`StreamCycle` is that step: the same
-parts, guard, resynchronization and limiter, as one function of machine code before the online
-trajectory, and one after it.
+A step of joints on their way to position targets at rest, such as those of a stream, without
+trajectories, impedance control or effort limits, is :class:`StreamCycle`: the same parts, guard,
+resynchronization and limiter, as one function of machine code before the online trajectory, and one
+after it.
 """
 
 from __future__ import annotations
