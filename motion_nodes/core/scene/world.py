@@ -92,7 +92,9 @@ class ObjectEntry:
         return next(name for name in SHAPES if getattr(self, name) is not None)
 
 
-SHAPES = tuple(field.name for field in fields(ObjectEntry))[:6]
+_PLACES = ("scale", "position", "rpy", "quat_xyzw")
+SHAPES = tuple(field.name for field in fields(ObjectEntry) if field.name not in _PLACES)
+"""Fields of an object that are shapes; an object has exactly one."""
 
 
 @dataclass(frozen=True)
