@@ -34,7 +34,7 @@ from motion_nodes.cli.output import (
     waiting,
     write_output,
 )
-from motion_nodes.errors import InvalidCommand, InvalidConfig
+from motion_nodes.errors import InvalidCommand, InvalidConfig, did_you_mean
 
 if TYPE_CHECKING:
     from motion_nodes.cli.values import PoseWords, Subject
@@ -111,11 +111,12 @@ def plan(
 
 def _known_planner(name: str) -> str:
     """Reject an unknown planner, for which requests over ROS get the default one."""
-    from motion_nodes.core.planning.planners import find_planner
+    from motion_nodes.core.planning.planners import find_planner, planner_names
 
     known, note = find_planner(name)
     if note:
-        raise InvalidConfig(f"--planner: {note}")
+        hint = did_you_mean(name, planner_names())
+        raise InvalidConfig(f"--planner: there is no planner '{name}'.{hint}")
     return known
 
 

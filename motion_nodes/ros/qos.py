@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quality-of-service profiles, one per use (docs/architecture.md#names)."""
+"""Quality-of-service profiles, one per use; docs/interfaces.md lists that of each endpoint."""
 
 from __future__ import annotations
 

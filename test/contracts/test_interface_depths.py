@@ -76,7 +76,8 @@ def test_quality_of_service_with_depth(ros, entry, tmp_path):
         }
         for on_demand in (True, False)
     )
-    assert always.items() <= seen.items() <= wanted.items()
+    differences = (always.items() - seen.items()) | (seen.items() - wanted.items())
+    assert not differences, "of the node and test/contracts/interfaces.yaml"
 
 
 def node_name(entry: dict[str, Any]) -> str:

@@ -10,6 +10,7 @@ from ros_client import RosClient
 from motion_nodes.nodes.registry import NODES
 from motion_nodes.ros.names import BASE_CONTROLLERS
 
+FILE = "test/contracts/interfaces.yaml"
 ROBOTS = {"arm": "arms", "base": "differential", "omni": "holonomic", "car": "ackermann"}
 
 
@@ -60,12 +61,12 @@ def graph(module_suite, newcomer, tmp_path_factory):
 
 def test_nothing_is_missing(graph):
     missing = sorted(set(expected(ROBOTS, on_demand=False)) - graph)
-    assert not missing
+    assert not missing, f"in {FILE}, but no node has them"
 
 
 def test_nothing_is_undocumented(graph):
     undocumented = sorted(graph - set(expected(ROBOTS)))
-    assert not undocumented
+    assert not undocumented, f"add them to {FILE}, then run python tools/write_interface_docs.py"
 
 
 def test_no_node_is_undocumented(graph, newcomer):
@@ -108,7 +109,7 @@ def test_quality_of_service_in_the_graph(graph, newcomer):
             )
             if seen != quality[:2]:
                 differences.append((endpoint, seen, quality))
-    assert not differences
+    assert not differences, f"(endpoint, profile of the node, profile in {FILE})"
 
 
 def test_the_file_itself():
