@@ -310,9 +310,8 @@ def _boxes(boxes: Array) -> Leaves:
 
 def _one(solid: Solid) -> Leaves:
     known = type_of(solid)
-    sizes = [float(x) for x in known.sizes(solid)]
     rounding = known.rounding(solid) if known.bounded else math.inf
-    row = [known.kind, *sizes, *_ZEROS[len(sizes) :], *_ZEROS, *known.half(solid), rounding]
+    row = [known.kind, *known.padded_sizes(solid), *_ZEROS, *known.half(solid), rounding]
     return Leaves(np.array([[*row, known.disc(solid), *_UNMOVED_ROW]]), _NO_PLANES)
 
 
@@ -552,6 +551,7 @@ def _rows(leaves: Leaves, X: Array, owner: NDArray[np.intp]) -> NDArray[np.float
     numbers[:, 9:12] = -_turned(inverse, X[:, :3, 3])
     at = PARAMETERS["size"]
     numbers[:, at : at + 3] = np.where(straight[:, None], _turned(np.abs(R), size), size)
+    numbers[:, at + 3] = leaves.rounding
     faces = kind == PLANES
     if faces.any():
         whole[faces, 4 + at : 4 + at + 2] = size[faces, :2].astype(np.int32)

@@ -226,7 +226,7 @@ def signed_distance(solid: Solid, points: Array) -> tuple[Array, Array]:
     if isinstance(solid, Voxels):
         return box_distance(solid.boxes, points)
     kind = type_of(solid)
-    sizes = kind.padded_sizes(solid).tolist()
+    sizes = kind.padded_sizes(solid)
     found = shapes.signed_distance(NUMPY, kind.shape, list(points.T), sizes)
     direction = np.empty((len(points), 3))
     for k in range(3):

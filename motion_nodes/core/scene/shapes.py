@@ -190,7 +190,7 @@ class SolidType:
     kind: int
     """Kind of its leaf."""
     sizes: Callable[[Any], Sequence[float]]
-    """Up to three sizes of its formula [m]."""
+    """Up to three sizes of its formula [m], or all three and a rounding radius."""
     half: Callable[[Any], Sequence[float]]
     """Half edges of the bounding box of its core, which is centred on its frame, without the disc
     below [m]."""
@@ -205,10 +205,20 @@ class SolidType:
         """Formula of its distance."""
         return KINDS[self.kind]
 
-    def padded_sizes(self, solid: Any) -> Array:
-        """Return three sizes [m], shape (3,)."""
+    def padded_sizes(self, solid: Any) -> tuple[float, ...]:
+        """Return the three sizes that the formula receives [m].
+
+        Raises:
+            InvalidConfig: the type was registered with more sizes than a formula receives.
+        """
         sizes = [float(x) for x in self.sizes(solid)]
-        return np.array([*sizes, 0.0, 0.0, 0.0][:3])
+        most = 4 if self.shape.rounding == 3 else 3
+        if len(sizes) > most:
+            raise InvalidConfig(
+                f"the shape '{self.shape.name}' has {len(sizes)} sizes; a formula receives at most "
+                "3, and the rounding radius may be a fourth (rounding=3)."
+            )
+        return (*sizes, *_NONE)[:3]
 
     @property
     def bounded(self) -> bool:
@@ -298,13 +308,20 @@ def register_solid(
     Args:
         solid: a frozen, hashable class; its numbers must be positive, like those of the others.
         shape: formula of its distance.
-        sizes: function of a solid: up to three sizes for the formula [m].
+        sizes: function of a solid: up to three sizes for the formula [m]; a fourth is its rounding
+            radius, if that of the shape is number 3.
         half: function of a solid: half edges of a box about its frame that contains the core [m].
         hulls: function of a solid: convex hulls of points with radii that together contain it.
 
     Raises:
-        InvalidConfig: the type, or another shape with this name, is already registered.
+        InvalidConfig: the type, or another shape with this name, is already registered; the
+            rounding radius is none of the sizes.
     """
+    if shape.rounding not in (None, 0, 1, 2, 3):
+        raise InvalidConfig(
+            f"rounding of the shape '{shape.name}' is {shape.rounding!r}; it must be the index of "
+            "one of up to four sizes, 0 to 3, or None."
+        )
     known = TYPES.get(solid)
     if known is not None and known.shape != shape:
         raise InvalidConfig(f"{solid.__name__} is already registered as '{known.shape.name}'.")

@@ -29,7 +29,7 @@ PARAMETERS = FieldLayout(R=9, t=3, size=8)
 """Values of a leaf. A point x in the base frame is at ``R x + t`` in the leaf's frame. Sizes [m]:
 radius of a sphere; half edges of a box; radius and half length of a cylinder or a capsule; radius,
 half height and inverse slant length [1/m] of a cone; b, c, d of a triangle with corners (0, 0, 0),
-(b, 0, 0), (c, d, 0); first index and count (int32) of planes.
+(b, 0, 0), (c, d, 0); first index and count (int32) of planes. The fourth is the rounding radius.
 """
 FIELDS = FieldLayout(
     place=1,  # address of the robot's function: inputs in lanes -> poses of groups in lanes

@@ -27,8 +27,9 @@ from motion_nodes.kernels.llvm_text import LlvmFunction
 from motion_nodes.kernels.simd import Lanes
 
 _FIRST = 4  # Values of a leaf before R, t and sizes.
-_LEAF = 15
-"""Number of a formula's inputs from the leaf: R (9), t (3), sizes (3); the point follows."""
+_LEAF = 16
+"""Number of a formula's inputs from the leaf: R (9), t (3), sizes (3) and a
+rounding radius that is none of them; the point follows."""
 
 TEST = {"leaf": "ptr", "centres": "ptr", "radii": "ptr", "count": "i64", "limit": "i64"}
 DISTANCE = {"leaf": "ptr", "x": "ptr", "out": "ptr"}
@@ -58,6 +59,7 @@ class _LeafFormula:
         x: Vector = [self.tape.input(_LEAF + i) for i in range(3)]
         self.R = [numbers[3 * i : 3 * i + 3] for i in range(3)]
         self.sizes = numbers[12:15]
+        self.rounding = 0.0 if shape.rounding is None else numbers[12 + shape.rounding]
         # Starting with t, each product is fused with an addition.
         one: list[list[Value]] = [[float(i == j) for j in range(3)] for i in range(3)]
         turn = self.R if shape.rotated else one
@@ -132,7 +134,7 @@ def _distance(lanes: Lanes, shape: ShapeFormula) -> str:
     flow, n = FunctionBuilder(lanes, **DISTANCE), lanes.count
     leaf = _LeafFormula(flow, shape)
     found = signed_distance(leaf.tape, shape, leaf.local, leaf.sizes)
-    value = found.value if shape.rounding is None else found.value - leaf.sizes[shape.rounding]
+    value = found.value if shape.rounding is None else found.value - leaf.rounding
     results = [value, *(dot(column, found.direction) for column in zip(*leaf.R, strict=True))]
     x, out = (flow.pointer(name, "float") for name in ("x", "out"))
     leaf.point = [x.load(k * n, n) for k in range(3)]

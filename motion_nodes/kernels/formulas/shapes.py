@@ -45,7 +45,8 @@ class ShapeFormula:
     """Whether the shape is a solid of revolution about z; its formula then takes and returns
     vectors of two elements, distance from the axis and z."""
     rounding: int | None = None
-    """Index of the rounding radius among the up to three sizes, if any."""
+    """Index of the rounding radius among the sizes, if any; 3: after the three sizes that the
+    formula receives."""
     rotated: bool = True
     """Whether the orientation matters; False for spheres and for shapes whose axes are always
     parallel to those of the base."""
