@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The examples of docs/extending.md: a shape and an RMP from outside the package."""
+"""The examples of docs/extending.md: a shape, an RMP and a planner from outside the package."""
 
 import re
+from dataclasses import fields, make_dataclass
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,13 +12,16 @@ import pytest
 from raised_errors import about
 from scipy.spatial import Delaunay
 
+import motion_nodes as mn
+from motion_nodes.core.planning import planners
+from motion_nodes.core.planning.planning_problem import PlanStatus
 from motion_nodes.core.reactive.compiled_policy import Evaluator
 from motion_nodes.core.reactive.numpy_policy import Goal, distances
 from motion_nodes.core.reactive.rmp_inputs import pack_parts
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.robot.rmpflow_settings import RmpflowSettings
-from motion_nodes.core.robot.tree import Sphere
+from motion_nodes.core.robot.tree import Box, Sphere
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.scene.convex_pieces import pieces_of
 from motion_nodes.core.scene.mesh_distance import signed_distance
@@ -29,7 +34,7 @@ from motion_nodes.kernels.collision import collision_memory
 from motion_nodes.kernels.collision.collision_memory import added_digest
 from motion_nodes.kernels.formulas.ops import NUMPY
 from motion_nodes.kernels.formulas.rmps import ToolState
-from motion_nodes.kernels.formulas.shapes import ALIGNED_BOX
+from motion_nodes.kernels.formulas.shapes import ALIGNED_BOX, ShapeFormula, box
 from motion_nodes.kernels.rmp.rmp_leaves import Leaf, add_leaf, remove_leaf
 from motion_nodes.kernels.rmp.rmp_memory import obstacle_shapes
 
@@ -49,6 +54,22 @@ def shape():
     page = example(0)
     yield page
     unregister_solid(page.Torus)
+
+
+@pytest.fixture(scope="module")
+def rounded_box():
+    """A shape with three sizes and a rounding radius."""
+    kind = make_dataclass("RoundedBox", [(name, float) for name in "xyzr"], frozen=True)
+    half = lambda s: (0.5 * s.x, 0.5 * s.y, 0.5 * s.z)  # noqa: E731
+    register_solid(
+        kind,
+        ShapeFormula("rounded_box", box, rounding=3),
+        sizes=lambda s: (*half(s), s.r),
+        half=half,
+        hulls=lambda s: [(np.array([*product(*((-h, h) for h in half(s)))]), s.r)],
+    )
+    yield kind
+    unregister_solid(kind)
 
 
 @pytest.fixture
@@ -101,9 +122,25 @@ def test_a_torus_has_distances_and_a_cover(shape):
 
 
 def test_a_torus_is_checked_for_collisions(shape):
+    checks_are_those_of_the_distance(shape.Torus(0.04, 0.2))
+
+
+def test_a_rounded_box_has_distances_and_is_checked_for_collisions(rounded_box):
+    solid, rng = rounded_box(0.1, 0.2, 0.3, 0.1), np.random.default_rng(5)
+    points = rng.uniform(-0.4, 0.4, (200, 3))
+    beyond = np.abs(points) - (0.05, 0.1, 0.15)
+    outside = np.linalg.norm(np.maximum(beyond, 0.0), axis=1)
+    known = outside + np.minimum(beyond.max(axis=1), 0.0) - 0.1
+    np.testing.assert_allclose(signed_distance(solid, points)[0], known, atol=1e-12)
+    assert pack_parts([Part(solid, np.eye(4))]).rows["rounded_box"][0, 12:16].tolist() == [
+        *(0.05, 0.1, 0.15, 0.1)
+    ]
+    checks_are_those_of_the_distance(solid)
+
+
+def checks_are_those_of_the_distance(solid):
     robot, X = load_robot("franka"), from_xyz_rpy((0.4, 0.1, 0.5), (0.4, 0.9, -0.3))
-    torus = shape.Torus(0.04, 0.2)
-    checker = CollisionChecker(robot, "arm", scene=Scene({"ring": world_object("ring", torus, X)}))
+    checker = CollisionChecker(robot, "arm", scene=Scene({"it": world_object("it", solid, X)}))
     alone = CollisionChecker(robot, "arm")
     limits, rng = checker.limits, np.random.default_rng(1)
     Q = rng.uniform(limits.lower, limits.upper, (300, 7))
@@ -113,14 +150,14 @@ def test_a_torus_is_checked_for_collisions(shape):
         spheres = checker.sphere_positions(q)
         kept = [k for k, name in enumerate(checker.sphere_bodies) if name != robot.base_frame]
         local = (spheres[kept, :3] - X[:3, 3]) @ X[:3, :3]
-        gaps.append((signed_distance(torus, local)[0] - spheres[kept, 3]).min())
+        gaps.append((signed_distance(solid, local)[0] - spheres[kept, 3]).min())
     clear = np.abs(gaps) > 1e-5  # generated code is float32
     assert 20 < sum(np.array(gaps) < 0.0) < len(Q) - 20
     np.testing.assert_array_equal(checker.are_free(Q)[clear], np.array(gaps)[clear] > 0.0)
     nearest = checker.sphere_distances(Q[0])
     spheres = checker.sphere_positions(Q[0])
     local = (spheres[:, :3] - X[:3, 3]) @ X[:3, :3]
-    value, direction = signed_distance(torus, local)
+    value, direction = signed_distance(solid, local)
     near = nearest.distance < 1.0
     np.testing.assert_allclose(nearest.distance[near], (value - spheres[:, 3])[near], atol=1e-6)
     np.testing.assert_allclose(nearest.direction[near], (direction @ X[:3, :3].T)[near], atol=1e-4)
@@ -128,8 +165,8 @@ def test_a_torus_is_checked_for_collisions(shape):
 
 @pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.__name__)
 def test_each_solid_consists_of_obstacles_of_rmpflow(kind):
-    sizes = {"Box": ((0.1, 0.2, 0.3),), "Sphere": (0.1,), "HalfSpace": ()}
-    solid = kind(*sizes.get(kind.__name__, (0.1, 0.3)))
+    sizes = (0.5, 0.4, 0.3, 0.1)
+    solid = kind(sizes[:3]) if kind is Box else kind(*sizes[: len(fields(kind))])
     rows = pack_parts([Part(solid, np.eye(4))]).rows
     assert sum(map(len, rows.values())) == 1
     assert list(rows) == list(obstacle_shapes())
@@ -200,6 +237,44 @@ def test_a_name_is_registered_once(shape):
             hulls=lambda s: [],
         )
     assert "torus" in added_digest()
+
+
+def test_sizes_that_a_formula_would_not_receive_are_rejected(rounded_box):
+    class Other:
+        pass
+
+    half = hulls = lambda s: ()
+    for rounding in (-1, 4):
+        with pytest.raises(InvalidConfig):
+            register_solid(
+                Other, ShapeFormula("other", box, rounding=rounding),
+                sizes=lambda s: (), half=half, hulls=hulls,
+            )  # fmt: skip
+    register_solid(
+        Other, ShapeFormula("other", box), sizes=lambda s: (1,) * 4, half=half, hulls=hulls
+    )
+    try:
+        with pytest.raises(InvalidConfig):
+            TYPES[Other].padded_sizes(Other())
+    finally:
+        unregister_solid(Other)
+
+
+def test_a_planner_is_selected_by_its_name():
+    detour = example(2)
+    try:
+        arm, world = mn.load_robot("franka")["arm"], mn.World()
+        world.add("wall", mn.Box(0.4, 0.02, 0.8), mn.pose(xyz=(0.5, 0.0, 0.4)))
+        ends = [[side, 0.3, 0.0, -1.8, 0.0, 2.1, 0.8] for side in (-0.8, 0.8)]
+        plan = arm.plan(*ends, world, options=mn.PlanOptions(planner="detour"))
+        assert plan.success
+        assert plan.result.planner == detour.Detour.name
+        assert planners.default_settings()["Detour"] == detour.DetourSettings()
+        inside = arm.plan(ends[0], [0.0, 1.0, 0.0, -1.8, 0.0, 2.1, 0.8], world,
+                          options=mn.PlanOptions(planner="Detour"))  # fmt: skip
+        assert inside.status is PlanStatus.GOAL_IN_COLLISION
+    finally:
+        planners._MAKERS.pop("Detour")
 
 
 def policy(robot) -> Evaluator:

@@ -350,9 +350,9 @@ def register(name: str, maker: Maker, settings: Any = None) -> None:
     """Register a planner under a name.
 
     Args:
-        name: by which users select it.
+        name: by which users select it, in this process.
         maker: creates one from its settings.
-        settings: its defaults, a frozen dataclass.
+        settings: its defaults, a frozen dataclass; None: it has none, and the maker receives None.
 
     Raises:
         InvalidConfig: the name is taken.
