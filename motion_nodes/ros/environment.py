@@ -48,6 +48,10 @@ def init_arguments(args: Sequence[str] | None = None) -> list[str]:
         args: arguments of the process; None for ``sys.argv``.
     """
     args = list(sys.argv if args is None else args)
+    if "HOME" not in os.environ:
+        # As in services and containers; rcl fails without it, the user's entry has it.
+        home = os.path.expanduser("~")
+        os.environ["HOME"] = home if home != "~" else "/"
     folder = log_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -79,7 +79,6 @@ def run_nodes(
     signals.stop_quietly()
     faulthandler.register(signal.SIGUSR1)  # of the supervisor, before it kills a process
     sys.setswitchinterval(SWITCH_INTERVAL)
-    os.environ.setdefault("HOME", "/")
     threading.Thread(target=_end_if_stuck, name="exit deadline", daemon=True).start()
     failed = threading.Event()
     nodes: list[MotionNode[Any]] = []

@@ -216,3 +216,17 @@ def test_changed_code_stays():
         "5000-6000 r-xp 00000000 00:00 0 [vdso]\nAnonymous:             0 kB\n"
     )
     assert list(_unchanged_code(smaps.splitlines())) == [(0x1000, 0x3000), (0x3800, 0x3900)]
+
+
+@pytest.mark.parametrize("words", ["wait jetbot --timeout 1", "ros topic list", "stop"])
+def test_commands_run_without_a_home(words):
+    """As in services and containers, whose environment has no HOME."""
+    done = subprocess.run(
+        [sys.executable, "-m", "motion_nodes.cli.main", *words.split()],
+        env={name: value for name, value in os.environ.items() if name != "HOME"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr, done.stderr

@@ -26,6 +26,7 @@ from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.loops import ExecutorQueue
 from motion_nodes.ros.concurrency.rclpy_internals import LeanExecutor
+from motion_nodes.ros.environment import init_arguments
 from motion_nodes.ros.joint_topics import set_stamp
 from motion_nodes.ros.names import JOINT_CONTROLLER
 from motion_nodes.ros.stop_latch import StopLatch
@@ -59,7 +60,11 @@ class ActionLink:
         self._heard = dict.fromkeys(self._joints, -math.inf)
         """Time of the newest position of each joint, on ``time.monotonic()`` [s]."""
         self._context = rclpy.Context()
-        rclpy.init(args=[], context=self._context, signal_handler_options=SignalHandlerOptions.NO)
+        rclpy.init(
+            args=init_arguments([]),
+            context=self._context,
+            signal_handler_options=SignalHandlerOptions.NO,
+        )
         self._node = Node(
             f"{SENDER}_{os.getpid()}", context=self._context, use_global_arguments=False
         )
