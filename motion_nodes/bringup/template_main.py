@@ -141,7 +141,8 @@ def become(
     os.environ.clear()
     os.environ.update(environment)
     os.environ.update({name: str(number) for name, number in pipes.items()})
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    # As in stop_quietly, which the module calls: until then Ctrl-C ends it without a traceback.
+    signal.signal(signal.SIGINT, lambda _number, _frame: os._exit(0))
     sys.argv = [command[2], *command[3:]]
     runpy.run_module(command[2], run_name="__main__", alter_sys=True)
 

@@ -199,3 +199,23 @@ def test_threads_of_libraries_are_no_reason_for_a_warning(recwarn):
     finally:
         released.set()
         other.join()
+
+
+def test_ctrl_c_while_a_module_is_imported_ends_the_process_without_a_traceback(tmp_path):
+    (tmp_path / "slow_module.py").write_text(
+        "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(10)\n"
+    )
+    code = (
+        "import os; from motion_nodes.bringup.template_main import become; "
+        "become(['python', '-m', 'slow_module'], os.environ.copy(), {})"
+    )
+    path = os.pathsep.join((str(tmp_path), os.environ.get("PYTHONPATH", "")))
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
