@@ -2,6 +2,7 @@
 """``motion learn``: a short run, its continuation and evaluation, and invalid requests."""
 
 import csv
+import functools
 import json
 import re
 import signal
@@ -61,7 +62,11 @@ def test_train_resume_and_evaluate(tmp_path, capsys):
 def test_a_signal_ends_a_training_with_a_checkpoint(tmp_path, number):
     words = ["-m", "motion_nodes.cli.main", "learn", "reach", "--minutes", "5", "--envs", "8"]
     process = subprocess.Popen(
-        [sys.executable, *words, "-o", str(tmp_path)], stderr=subprocess.PIPE, text=True
+        [sys.executable, *words, "-o", str(tmp_path)],
+        stderr=subprocess.PIPE,
+        text=True,
+        # Under nohup, processes inherit that SIGHUP is ignored.
+        preexec_fn=functools.partial(signal.signal, number, signal.SIG_DFL),
     )
     end = time.monotonic() + 120.0
     while not (tmp_path / "curve.csv").exists() and process.poll() is None:
