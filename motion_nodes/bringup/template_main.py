@@ -26,7 +26,7 @@ from typing import Any
 from motion_nodes import kernels
 from motion_nodes.bringup.forked_call import fork
 from motion_nodes.kernels.parent_death import die_with_parent
-from motion_nodes.ros.startup_memory import release_memory, share_arenas
+from motion_nodes.ros.startup_memory import release_memory
 
 SHARED = ("numpy", "rclpy", "rclpy.action", "rosidl_generator_py", "motion_nodes.ros.run")
 LATER = {
@@ -155,7 +155,6 @@ def main() -> None:
     title = ProcessTitle()
     title.set([sys.executable, "-m", "motion_nodes.bringup.template_main"])
     kernels.uses_blas = False
-    share_arenas()
     import_modules(SHARED)
     while True:
         data, received, _, _ = socket.recv_fds(connection, REQUEST_ROOM, 4)

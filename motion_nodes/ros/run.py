@@ -35,7 +35,7 @@ from motion_nodes.ros.environment import init_arguments
 from motion_nodes.ros.heartbeat import HeartbeatThread, supervised
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.process_reports import FAILED, report_state
-from motion_nodes.ros.startup_memory import release_memory, share_arenas
+from motion_nodes.ros.startup_memory import release_memory
 from motion_nodes.ros.transports import check_security, choose_transports, explained
 from motion_nodes.ros.watchdog import watchdog_time
 
@@ -75,7 +75,6 @@ def run_nodes(
     Returns:
         Exit code: 0 after a signal, 1 if a node could not start or memory ran out.
     """
-    share_arenas()
     signals.stop_quietly()
     faulthandler.register(signal.SIGUSR1)  # of the supervisor, before it kills a process
     sys.setswitchinterval(SWITCH_INTERVAL)

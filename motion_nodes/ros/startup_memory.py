@@ -15,19 +15,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 _MADV_DONTNEED = 4
-_M_ARENA_MAX = -8
-_ARENAS = 2
 _MIN_SIZE = 1 << 20
 """[byte] Smaller mappings are left."""
-
-
-def share_arenas() -> None:
-    """Let all threads of this process allocate from two of glibc's arenas.
-
-    By default each thread has its own, of which the pages stay partly used.
-    """
-    with contextlib.suppress(AttributeError):  # another C library
-        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, _ARENAS)
 
 
 def release_memory() -> None:
