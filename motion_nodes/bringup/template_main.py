@@ -177,7 +177,6 @@ def main() -> None:
         for number in received:
             os.close(number)
         connection.send(str(max(pid, 0)).encode())
-        release_memory()
 
 
 if __name__ == "__main__":

@@ -257,46 +257,48 @@ def test_a_random_goal_moves_the_sliders_within_the_limits_free_of_collisions(op
     assert live.slider_values() == found
 
 
+def refreshed(viewer) -> bool:
+    """Return whether the panel shows the plan after its next update."""
+    viewer.flush()
+    path = planning(viewer).path
+    path.refresh_panel()
+    return bool(path.show.value)
+
+
 def test_a_plan_is_hidden_once_it_is_executed(viewer):
     path = planning(viewer).path
-
-    def refreshed() -> bool:
-        viewer.flush()
-        path.refresh_panel()
-        return bool(path.show.value)
-
     rows = plan(viewer)
     for q in rows[:-1]:
         viewer.update_joints("franka", q)
-        assert refreshed()
+        assert refreshed(viewer)
     viewer.update_joints("franka", rows[-1])
-    assert not refreshed()
+    assert not refreshed(viewer)
     viewer.flush()
     assert not path.ghost.base.visible
     # It is shown again.
     path.show.value = True
-    assert refreshed()
+    assert refreshed(viewer)
     # The next plan is shown; one without motion does not count as executed.
     path.show.value = False
     viewer.update_plan("franka", [0.0, 1.0], rows[::-10])
-    assert not refreshed(), "plans stay hidden"
+    assert not refreshed(viewer), "plans stay hidden"
     path.show.value = True
     viewer.update_joints("franka", rows[0])
-    assert not refreshed()
+    assert not refreshed(viewer)
     viewer.update_plan("franka", [0.0, 1.0], rows[::-10])
-    assert refreshed()
-    assert refreshed()
+    assert refreshed(viewer)
+    assert refreshed(viewer)
     # A plan that was executed while no page was open, and one that still waits for its execution.
     for start, shown in ((rows[0], False), (rows[-1], True)):
         viewer.update_joints("franka", start)
         viewer.update_plan("franka", [0.0, 1.0], rows[::-10])
         path._received -= 10.0
-        assert refreshed() == shown
+        assert refreshed(viewer) == shown
     # A plan without motion, as to where the robot is, would only cover it.
     viewer.update_plan("franka", [0.0, 0.0], rows[[0, 0]])
-    assert not refreshed()
+    assert not refreshed(viewer)
     viewer.update_plan("franka", [0.0, 1.0], rows[::-10])
-    assert refreshed()
+    assert refreshed(viewer)
 
 
 @pytest.mark.parametrize(("share", "shown"), [(0.0, True), (0.5, False), (None, True)])
@@ -323,24 +325,17 @@ def test_a_plan_whose_execution_was_stopped_is_hidden(viewer, monkeypatch, share
 @pytest.mark.parametrize("seen", [True, False])
 def test_a_stop_before_the_robot_moves_hides_the_plan(open_viewer, seen):
     viewer = open_viewer(ViewedRobot.of(FRANKA), stops=True)
-    path = planning(viewer).path
-
-    def refreshed() -> bool:
-        viewer.flush()
-        path.refresh_panel()
-        return bool(path.show.value)
-
     rows = plan(viewer)
     viewer.update_joints("franka", rows[0])
     viewer.update_plan("franka", [0.0, 1.0], rows[:: len(rows) - 1])
-    assert not seen or refreshed()
+    assert not seen or refreshed(viewer)
     viewer.set_stopped("stopped by /stop")
-    assert not refreshed()
+    assert not refreshed(viewer)
     # Plans that are made during the stop are shown, also after it.
     viewer.update_plan("franka", [0.0, 1.0], rows[:: len(rows) - 1])
-    assert refreshed()
+    assert refreshed(viewer)
     viewer.set_stopped("")
-    assert refreshed()
+    assert refreshed(viewer)
 
 
 def test_a_newer_plan_takes_the_place_and_a_bad_one_does_not(viewer):
