@@ -166,7 +166,7 @@ def test_a_command_that_is_still_delayed_is_dropped(viewer):
 def test_the_goal_survives_another_unit(viewer):
     choose(viewer, GOAL)
     slide(viewer, ARM[0], 1.0)
-    as_page(viewer, viewer._angles.box, value="deg")
+    as_page(viewer, viewer._angles, value="deg")
     panel = live(viewer).joints
     assert panel.sliders[ARM[0]].value == pytest.approx(np.rad2deg(1.0), abs=0.1)
     slide(viewer, ARM[0], 90.0)

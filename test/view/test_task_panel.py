@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tab of tasks, without a page: sent commands, and the displayed status of a task server."""
 
-import asyncio
 import json
 
 import pytest
@@ -102,7 +101,7 @@ def test_arguments_are_those_of_the_skill_and_objects_those_of_the_scene(viewer)
 def test_clicked_objects_are_arguments(viewer, sent):
     def click(*names):
         for name in names:
-            asyncio.run(panel(viewer).picked(name))
+            panel(viewer).picked(name)
 
     show(viewer, state="succeeded", held=None, objects=["red_cube", "tray"])
     as_page(viewer, panel(viewer).sentence, value="put the")

@@ -57,7 +57,7 @@ def test_a_value_that_is_no_number_leaves_the_slider_as_it_was(viewer):
     as_page(viewer, panel.gripper, value=math.inf)
     assert panel.values == before
     assert panel.follow.value
-    as_page(viewer, viewer._angles.box, value="deg")
+    as_page(viewer, viewer._angles, value="deg")
     assert set(panel.sliders) == set(before), "all sliders are replaced by those of the other unit"
     assert viewer.on_joint_target.calls == []
 
@@ -375,7 +375,7 @@ def test_one_movement_of_a_radius_is_one_step_to_undo(tmp_path):
 
 def show(viewer, unit):
     """Choose the unit as a page does."""
-    as_page(viewer, viewer._angles.box, value=unit)
+    as_page(viewer, viewer._angles, value=unit)
 
 
 def test_joint_sliders_show_degrees_and_command_radians(open_viewer):

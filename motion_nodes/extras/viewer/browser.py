@@ -37,7 +37,14 @@ from motion_nodes.extras.viewer.page_server import (
     stop_server,
 )
 from motion_nodes.extras.viewer.page_token import page_token
-from motion_nodes.extras.viewer.panel_style import AngleUnit, AngleUnitChoice, global_line, plain
+from motion_nodes.extras.viewer.panel_style import (
+    DEG,
+    RAD,
+    AngleUnit,
+    global_line,
+    on_loop,
+    plain,
+)
 from motion_nodes.extras.viewer.planning_view import Drawing, notify
 from motion_nodes.extras.viewer.recording_panel import (
     RecordedImages,
@@ -147,8 +154,8 @@ class ViewPanel:
         self._placed: dict[int, _PlacedCamera] = {}
         """The last placement on each page."""
         self.camera.on_click(self._camera_pressed)
-        self.dark.on_update(self._dark_changed)
-        self.shadows.on_update(self._shadows_changed)
+        self.dark.on_update(on_loop(self._dark_changed))
+        self.shadows.on_update(on_loop(lambda: setup.set_shadows(bool(self.shadows.value))))
 
     def set_initial_camera(self, client: viser.ClientHandle) -> None:
         """Place the camera of a new page by its size.
@@ -200,12 +207,9 @@ class ViewPanel:
         if event.client is not None:
             self._place_camera(event.client, DIRECTIONS[str(event.target.value)])
 
-    async def _dark_changed(self, _: viser.GuiEvent[viser.GuiCheckboxHandle]) -> None:
+    def _dark_changed(self) -> None:
         set_theme(self._server, bool(self.dark.value))
         self._setup.set_dark(bool(self.dark.value))
-
-    async def _shadows_changed(self, _: viser.GuiEvent[viser.GuiCheckboxHandle]) -> None:
-        self._setup.set_shadows(bool(self.shadows.value))
 
 
 class BrowserViewer:
@@ -693,7 +697,10 @@ class BrowserViewer:
         if any(PLANNER in robot.followers for robot in robots):
             self._scaling = ScalingPanel(self._server.gui)
         unit = AngleUnit()
-        self._angles = AngleUnitChoice(self._server.gui, unit)
+        self._angles = self._server.gui.add_dropdown(
+            "Angles", (RAD, DEG), hint="Unit of angles on the panel. Topics are in rad."
+        )
+        self._angles.on_update(on_loop(lambda: unit.set(str(self._angles.value))))
         self._robots: dict[str, LiveRobot] = {}
         for number, robot in enumerate(robots):
             events = PanelEvents(self, robot.name, self._driving, self._drawing)

@@ -32,6 +32,7 @@ from motion_nodes.extras.viewer.panel_style import (
     SECONDARY,
     AngleUnit,
     grid_style,
+    on_loop,
     steering_line,
 )
 from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
@@ -344,7 +345,7 @@ class DrivePanel:
         self._turn_rate = START_FRACTION * angular
         self.angular = self._add_angular()
         unit.on_change.append(self._unit_changed)
-        self.linear.on_update(self._speed_moved)
+        self.linear.on_update(on_loop(self._speed_moved))
         gui.add_button("Clear trail", color=SECONDARY, icon=viser.Icon.ERASER).on_click(
             lambda _: on_clear_trail()
         )
@@ -410,8 +411,8 @@ class DrivePanel:
     def _add_stop(self) -> viser.GuiButtonHandle:
         stop = self._gui.add_button("Stop", color=SECONDARY, icon=viser.Icon.HAND_STOP)
         # Stops when pressed, not only when released.
-        stop.on_hold(self._stop_pressed, callback_hz=HOLD_RATE)
-        stop.on_click(self._stop_pressed)
+        stop.on_hold(on_loop(self.stop), callback_hz=HOLD_RATE)
+        stop.on_click(on_loop(self.stop))
         return stop
 
     def _add_direction(
@@ -441,10 +442,7 @@ class DrivePanel:
         button.on_click(clicked)
         return button
 
-    async def _stop_pressed(self, _: viser.GuiEvent[viser.GuiButtonHandle]) -> None:
-        self.stop()
-
-    async def _speed_moved(self, _: viser.GuiEvent[viser.GuiSliderHandle[float]]) -> None:
+    def _speed_moved(self) -> None:
         turn_rate = self.angular.value / self._unit.per_radian
         if not math.isfinite(self.linear.value + turn_rate):
             return
@@ -465,7 +463,7 @@ class DrivePanel:
             slider = self._gui.add_slider(
                 f"Turn rate [{self._unit.name}/s]", 0.0, top, step, min(value, top)
             )
-        slider.on_update(self._speed_moved)
+        slider.on_update(on_loop(self._speed_moved))
         return slider
 
     def _unit_changed(self) -> None:

@@ -20,7 +20,7 @@ import viser
 
 from motion_nodes.core.robot.limits import turns_of
 from motion_nodes.core.robot.tree import JointKind
-from motion_nodes.extras.viewer.panel_style import AngleUnit, plain, show_text
+from motion_nodes.extras.viewer.panel_style import AngleUnit, by_user, plain, show_text
 from motion_nodes.extras.viewer.robot_view import GHOST, Appearance, RobotView, ghost_of
 from motion_nodes.extras.viewer.ui_commands import (
     PLAN_VERBS,
@@ -100,14 +100,14 @@ class GoalStatePanel:
                 "Set goal to state", tuple(self._states), visible=False,
                 hint="Sets the goal to a named state; the robot does not move.",
             )  # fmt: skip
-            self.states.on_click(self._state_pressed)
+            self.states.on_click(by_user(self._state_pressed))
         self.verbs = gui.add_button_group(
             "Motion", tuple(PLAN_VERBS), visible=False,
             hint="Plan to the goal state, or plan and execute.",
         )  # fmt: skip
         self._message = gui.add_markdown("", visible=False)
-        self.mode.on_update(self._mode_chosen)
-        self.verbs.on_click(self._verb_pressed)
+        self.mode.on_update(by_user(lambda: self.set_active(self.mode.value == GOAL)))
+        self.verbs.on_click(by_user(self._verb_pressed))
 
     def set_active(self, active: bool) -> None:
         """Change the mode; on viser's event loop.
@@ -178,18 +178,14 @@ class GoalStatePanel:
                 self.ghost.draw_joints(goal)
             self.ghost.base.visible = shown
 
-    async def _mode_chosen(self, event: viser.GuiEvent[viser.GuiDropdownHandle[str]]) -> None:
-        if event.client is not None:
-            self.set_active(self.mode.value == GOAL)
-
-    async def _state_pressed(self, event: viser.GuiEvent[viser.GuiButtonGroupHandle]) -> None:
-        if event.client is not None and self.active:
+    def _state_pressed(self) -> None:
+        if self.active and self.states is not None:
             for call in self.on_state:
-                call(self._states[str(event.target.value)])
+                call(self._states[str(self.states.value)])
 
-    async def _verb_pressed(self, event: viser.GuiEvent[viser.GuiButtonGroupHandle]) -> None:
-        if event.client is not None and self.active:
-            self._commanded(self.command(PLAN_VERBS[str(event.target.value)]))
+    def _verb_pressed(self) -> None:
+        if self.active:
+            self._commanded(self.command(PLAN_VERBS[str(self.verbs.value)]))
 
 
 class JointPanel:
@@ -229,7 +225,7 @@ class JointPanel:
             self.states = gui.add_button_group(
                 "Move to state", tuple(viewed.named_states), hint="Move to a named state."
             )
-            self.states.on_click(self._state_pressed)
+            self.states.on_click(by_user(self._state_pressed))
         self.follow = gui.add_checkbox(
             "Sliders show actual position",
             True,
@@ -250,7 +246,7 @@ class JointPanel:
                 "Gripper [%]", min=0.0, max=100.0, step=1.0, initial_value=100.0,
                 marks=((0.0, "closed"), (100.0, "open")), hint="Opening of all fingers.",
             )  # fmt: skip
-            self.gripper.on_update(self._gripper_moved)
+            self.gripper.on_update(by_user(self._gripper_moved))
             self._debounced.set_shown(_GRIPPER, 100.0)
         if goal is not None:
             goal.on_change.append(self._mode_changed)
@@ -376,25 +372,23 @@ class JointPanel:
             )
         self.sliders[name] = slider
 
-        async def moved(event: viser.GuiEvent[viser.GuiSliderHandle[float]]) -> None:
-            # Without a client, the value was set by mirror().
-            if event.client is None or not math.isfinite(event.target.value):
+        def moved() -> None:
+            if not math.isfinite(slider.value):
                 return
             # Rounded to a step, a value may be beyond the limit.
-            value = float(np.clip(event.target.value / scale, lower, upper))
-            self.values[name] = value
+            value = self.values[name] = float(np.clip(slider.value / scale, lower, upper))
             if self.sets_goal:
                 self._events.redraw()
                 return
             show_value(self.follow, False)
             self._debounced.set_input(name, value, upper - lower)
 
-        slider.on_update(moved)
+        slider.on_update(by_user(moved))
 
-    async def _gripper_moved(self, event: viser.GuiEvent[viser.GuiSliderHandle[float]]) -> None:
+    def _gripper_moved(self) -> None:
         """Command the opening of the gripper."""
-        opening = float(event.target.value)
-        if event.client is not None and not self.sets_goal and math.isfinite(opening):
+        opening = math.nan if self.gripper is None else float(self.gripper.value)
+        if not self.sets_goal and math.isfinite(opening):
             show_value(self.follow, False)
             self._debounced.set_input(_GRIPPER, float(np.clip(opening, 0.0, 100.0)), 100.0)
 
@@ -406,12 +400,12 @@ class JointPanel:
         for joint, (closed, opened) in self._viewed.gripper.items():
             self._events.joint_target(joint, closed + value / 100.0 * (opened - closed))
 
-    async def _state_pressed(self, event: viser.GuiEvent[viser.GuiButtonGroupHandle]) -> None:
+    def _state_pressed(self) -> None:
         """Command a named state, and show actual positions during the motion."""
-        if event.client is not None and not self.sets_goal:
+        if not self.sets_goal and self.states is not None:
             show_value(self.follow, True)
             self._debounced.cancel()
-            self._events.named_state(str(event.target.value))
+            self._events.named_state(str(self.states.value))
 
 
 def show_value(handle: viser.GuiInputHandle[_T], value: _T) -> None:

@@ -22,7 +22,14 @@ from motion_nodes.core.scene.shapes import HalfSpace, Solid, TriangleMesh
 from motion_nodes.core.scene.voxels import OCTOMAP
 from motion_nodes.errors import InvalidDescription, MotionError
 from motion_nodes.extras.viewer.joint_panel import show_value
-from motion_nodes.extras.viewer.panel_style import SECONDARY, keep_in_range, plain, show_text
+from motion_nodes.extras.viewer.panel_style import (
+    SECONDARY,
+    by_user,
+    keep_in_range,
+    on_loop,
+    plain,
+    show_text,
+)
 from motion_nodes.extras.viewer.scene_view import SceneView
 from motion_nodes.extras.viewer.target_gizmo import DragHandles
 from motion_nodes.extras.viewer.ui_commands import PanelEvents
@@ -79,8 +86,8 @@ class AttachPanel:
             hint="Puts the object back in the world, at its present pose.",
         )  # fmt: skip
         self.note = gui.add_markdown("", visible=False)
-        self.attach.on_click(self._attach_pressed)
-        self.detach.on_click(self._detach_pressed)
+        self.attach.on_click(by_user(lambda: self._pressed(str(self.link.value))))
+        self.detach.on_click(by_user(lambda: self._pressed("")))
 
     def show(self, item: WorldObject | None, body: AttachedBody | None) -> None:
         """Show what can be done with the selected object; on viser's event loop.
@@ -93,18 +100,12 @@ class AttachPanel:
         for element, visible in (
             (self.link, free), (self.attach, free), (self.detach, body is not None),
         ):  # fmt: skip
-            if element.visible != visible:
-                element.visible = visible
-        text = "" if body is None else f"Attached to `{body.link}`."
-        show_text(self.note, text)
+            element.visible = visible
+        show_text(self.note, "" if body is None else f"Attached to `{body.link}`.")
 
-    async def _attach_pressed(self, event: viser.GuiEvent[viser.GuiButtonHandle]) -> None:
-        if event.client is not None and self._selected():
-            self._report(self._selected(), str(self.link.value))
-
-    async def _detach_pressed(self, event: viser.GuiEvent[viser.GuiButtonHandle]) -> None:
-        if event.client is not None and self._selected():
-            self._report(self._selected(), "")
+    def _pressed(self, link: str) -> None:
+        if self._selected():
+            self._report(self._selected(), link)
 
 
 def attachable(item: WorldObject) -> bool:
@@ -143,7 +144,7 @@ class ObjectEditor:
         self._unconfirmed = ("", 0.0)
         """Name of an object that was added here, and the time at which its confirmation times out
         [s]."""
-        objects.on_pick.append(self._picked)
+        objects.on_pick.append(self._choose)
         self.handles = DragHandles(
             server.scene, f"{base}/object_handles", HANDLE_SIZE, self._dragged
         )
@@ -189,15 +190,15 @@ class ObjectEditor:
                 "Import mesh", color=SECONDARY, icon=viser.Icon.UPLOAD,
                 mime_type=",".join(MESH_SUFFIXES), hint="Adds the mesh of a file as an object.",
             )  # fmt: skip
-        self.rename.on_click(self._rename_pressed)
-        self.place.on_click(self._place_pressed)
+        self.rename.on_click(by_user(self._rename_pressed))
+        self.place.on_click(by_user(self._place_pressed))
         self.mesh.on_upload(self._mesh_uploaded)
         self._message = gui.add_markdown("", visible=False)
-        self.choice.on_update(self._chosen)
-        self.turn.on_update(self._turned)
-        self.remove.on_click(self._remove_pressed)
-        self.resize.on_click(self._resize_pressed)
-        add.on_click(self._add_pressed)
+        self.choice.on_update(on_loop(self._chosen))
+        self.turn.on_update(on_loop(self._redraw))
+        self.remove.on_click(by_user(self._remove_pressed))
+        self.resize.on_click(by_user(self._resize_pressed))
+        add.on_click(by_user(self._add_pressed))
 
     def set_message(self, text: str) -> None:
         """Store the status message below the objects."""
@@ -252,19 +253,16 @@ class ObjectEditor:
         # An attached object moves with its link; it is removed after it was detached.
         free = self.choice.value != NONE and body is None
         for element in (self.turn, self.remove):
-            if element.visible != free:
-                element.visible = free
+            element.visible = free
         self.attachment.show(item, body)
         self._show_size(item)
         self._show_numbers(item)
-        text = plain(self._text)
-        show_text(self._message, text)
+        show_text(self._message, plain(self._text))
 
     def _show_size(self, item: WorldObject | None) -> None:
         """Show shape and size of the selected object, once: the user may change the size."""
         known = None if item is None or item.kind == SCENERY else size_of(item)
-        if self.resize.visible != (known is not None):
-            self.resize.visible = known is not None
+        self.resize.visible = known is not None
         if item is None or item.name == self._sized:
             if self.choice.value == NONE:
                 self._sized = NONE
@@ -314,9 +312,9 @@ class ObjectEditor:
         self._report(item.name, item)
         self._choose(item.name)
 
-    async def _rename_pressed(self, event: viser.GuiEvent[viser.GuiButtonHandle]) -> None:
+    def _rename_pressed(self) -> None:
         item, name = self._editable(), self.name.value.strip()
-        if event.client is None or item is None or name == item.name:
+        if item is None or name == item.name:
             return
         if not name or name != self._free_name(name):
             self.set_message(f"'{name}' is no free name of an object")
@@ -324,9 +322,9 @@ class ObjectEditor:
         self._report(item.name, None)
         self._add(replace(item, name=name))
 
-    async def _place_pressed(self, event: viser.GuiEvent[viser.GuiButtonHandle]) -> None:
+    def _place_pressed(self) -> None:
         item, values = self._editable(), np.array([self.position.value, self.rotation.value])
-        if event.client is None or item is None or not np.isfinite(values).all():
+        if item is None or not np.isfinite(values).all():
             return
         X = from_xyz_rpy(values[0], np.deg2rad(values[1]))
         self._report(item.name, replace(item, X_WO=frozen(X), observed_at=None))
@@ -336,9 +334,8 @@ class ObjectEditor:
         file, scale = event.target.value, float(self.scale.value)
         try:
             solid = mesh_of_upload(file.name, file.content, scale)
-            X = np.eye(4)
-            X[:3, 3] = NEW_POSITION
-            self._add(world_object(self._free_name(Path(file.name).stem or "mesh"), solid, X))
+            name = self._free_name(Path(file.name).stem or "mesh")
+            self._add(world_object(name, solid, from_xyz_rpy(NEW_POSITION)))
         except MotionError as error:
             self.set_message(str(error))
 
@@ -365,25 +362,19 @@ class ObjectEditor:
             self._show_pose(X_WO)
         self._redraw()
 
-    async def _picked(self, name: str) -> None:
-        self._choose(name)
-
-    async def _chosen(self, _: viser.GuiEvent[viser.GuiDropdownHandle[str]]) -> None:
+    def _chosen(self) -> None:
         self.refresh_panel()
         self._redraw()
 
-    async def _turned(self, _: viser.GuiEvent[viser.GuiCheckboxHandle]) -> None:
-        self._redraw()
-
-    async def _remove_pressed(self, event: viser.GuiEvent[viser.GuiButtonHandle]) -> None:
-        if event.client is not None and self.choice.value != NONE:
+    def _remove_pressed(self) -> None:
+        if self.choice.value != NONE:
             self._report(self.choice.value, None)
 
-    async def _resize_pressed(self, event: viser.GuiEvent[viser.GuiButtonHandle]) -> None:
+    def _resize_pressed(self) -> None:
         with self._lock:
             item = self._scene.objects.get(self.choice.value)
         known = None if item is None else size_of(item)
-        if event.client is None or item is None or known is None:
+        if item is None or known is None:
             return
         solid, poses = solid_of(known[0], self.size.value), (item.parts[0].X_OS,)
         try:
@@ -395,15 +386,12 @@ class ObjectEditor:
         self._report(item.name, replace(item, parts=changed.parts, observed_at=None))
         self._redraw()
 
-    async def _add_pressed(self, event: viser.GuiEvent[viser.GuiButtonHandle]) -> None:
-        if event.client is None:
-            return
+    def _add_pressed(self) -> None:
         kind = self.shape.value
-        name = self._numbered_name(kind)
-        X = np.eye(4)
-        X[:3, 3] = NEW_POSITION
+        X = from_xyz_rpy(NEW_POSITION)
         try:
-            self._add(world_object(name, solid_of(kind, self.size.value), X))
+            item = world_object(self._numbered_name(kind), solid_of(kind, self.size.value), X)
+            self._add(item)
         except MotionError as error:
             self.set_message(str(error))
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -77,6 +77,28 @@ def show_text(line: viser.GuiMarkdownHandle, text: str) -> None:
     """Show a text on a line of the panel, which is hidden without one; only changes are sent."""
     if text != line.content:
         line.content, line.visible = text, bool(text)
+
+
+def by_user(call: Callable[[], object]) -> Callable[[Any], Coroutine[Any, Any, None]]:
+    """Return a handler that calls a function for changes made on a page, not for the program's.
+
+    Handlers are coroutines, which run in order on viser's event loop, whatever its threads do.
+    """
+
+    async def handle(event: viser.GuiEvent[Any]) -> None:
+        if event.client is not None:
+            call()
+
+    return handle
+
+
+def on_loop(call: Callable[[], object]) -> Callable[[object], Coroutine[Any, Any, None]]:
+    """Return a handler that calls a function for all changes, on viser's event loop."""
+
+    async def handle(_: object) -> None:
+        call()
+
+    return handle
 
 
 def keep_in_range(*fields: viser.GuiInputHandle[Any]) -> None:
@@ -257,23 +279,3 @@ class AngleUnit:
         self.name = name
         for call in self.on_change:
             call()
-
-
-class AngleUnitChoice:
-    """The choice of the unit, for all pages.
-
-    Args:
-        gui: viser's panel; the element is added to the active container.
-        unit: the unit.
-    """
-
-    def __init__(self, gui: viser.GuiApi, unit: AngleUnit) -> None:
-        """Add the element."""
-        self._unit = unit
-        self.box = gui.add_dropdown(
-            "Angles", (RAD, DEG), hint="Unit of angles on the panel. Topics are in rad."
-        )
-        self.box.on_update(self._chosen)
-
-    async def _chosen(self, _: viser.GuiEvent[viser.GuiDropdownHandle[str]]) -> None:
-        self._unit.set(str(self.box.value))

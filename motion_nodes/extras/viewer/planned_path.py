@@ -14,7 +14,7 @@ from motion_nodes.core.robot.limits import turns_of
 from motion_nodes.core.robot.link_poses import LinkPoses
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.extras.viewer.joint_panel import show_value
-from motion_nodes.extras.viewer.panel_style import OFF, show_text
+from motion_nodes.extras.viewer.panel_style import OFF, by_user, on_loop, show_text
 from motion_nodes.extras.viewer.plot_panel import QUANTITIES, data_of, joint_plot, planned_curves
 from motion_nodes.extras.viewer.robot_view import GHOST, Appearance, RobotView, ghost_of
 from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
@@ -49,9 +49,9 @@ class Playback:
         self.speed: viser.GuiDropdownHandle[str] | None = None
         if speeds:
             self.speed = gui.add_dropdown("Speed", SPEEDS, initial_value="1", visible=False)
-            self.speed.on_update(self._speed_chosen)
-        self.scrub.on_update(self._scrubbed)
-        self.play.on_update(self._play_switched)
+            self.speed.on_update(on_loop(self._speed_chosen))
+        self.scrub.on_update(by_user(lambda: show_value(self.play, False)))
+        self.play.on_update(by_user(self._play_switched))
 
     @property
     def now(self) -> float:
@@ -73,14 +73,12 @@ class Playback:
             playing: whether it is drawn and played, so that its time is shown.
         """
         for element in (self.play, self.scrub, *([self.speed] if self.speed is not None else [])):
-            if element.visible != shown:
-                element.visible = shown
+            element.visible = shown
         end = round(max(np.ceil(self.duration / STEP - 1e-9), 1.0) * STEP, 2)
         if self.scrub.max != end:
             self.scrub.max = end
             show_value(self.scrub, min(self.scrub.value, end))
-        text = f"**{self.now:.1f} s** of {self.duration:.1f} s" if playing else ""
-        show_text(self.text, text)
+        show_text(self.text, f"**{self.now:.1f} s** of {self.duration:.1f} s" if playing else "")
 
     def _played(self) -> float:
         passed = (time.monotonic() - self._start) * self._rate
@@ -89,21 +87,14 @@ class Playback:
     def _play_from(self, when: float) -> None:
         self._start = time.monotonic() - min(when, self.duration) / self._rate
 
-    async def _speed_chosen(self, event: viser.GuiEvent[viser.GuiDropdownHandle[str]]) -> None:
+    def _speed_chosen(self) -> None:
         assert self.speed is not None
         when = self._played()
         self._rate = float(self.speed.value)
         self._play_from(when)
 
-    async def _scrubbed(self, event: viser.GuiEvent[viser.GuiSliderHandle[float]]) -> None:
-        # Without a client, the value was set by the program.
-        if event.client is not None:
-            show_value(self.play, False)
-
-    async def _play_switched(self, event: viser.GuiEvent[viser.GuiCheckboxHandle]) -> None:
+    def _play_switched(self) -> None:
         """Pause at the ghost's current time, or continue from the slider's."""
-        if event.client is None:
-            return
         if self.play.value:
             self._play_from(float(self.scrub.value))
         else:

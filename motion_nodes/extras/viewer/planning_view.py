@@ -25,6 +25,7 @@ from motion_nodes.extras.viewer.joint_panel import GOAL, GoalStatePanel, show_va
 from motion_nodes.extras.viewer.object_editor import ObjectEditor
 from motion_nodes.extras.viewer.panel_style import (
     SECONDARY,
+    by_user,
     keep_in_range,
     plain,
     shortened,
@@ -262,8 +263,8 @@ class GoalPanel:
                 "Keep orientation", False,
                 hint="Path constraint: the tool keeps its present orientation within 0.1 rad.",
             )  # fmt: skip
-        self.goal.on_update(self._chosen)
-        self.verbs.on_click(self._pressed)
+        self.goal.on_update(by_user(self._chosen))
+        self.verbs.on_click(by_user(self._pressed))
         if joints is not None:
             joints.on_change.append(self._mode_changed)
 
@@ -285,8 +286,7 @@ class GoalPanel:
 
     def refresh(self) -> None:
         """Update the panel; on viser's event loop."""
-        text = plain(self._note or self._text)
-        show_text(self._message, text)
+        show_text(self._message, plain(self._note or self._text))
 
     def _mode_changed(self) -> None:
         """Select the goal state that the sliders set from now on."""
@@ -295,9 +295,7 @@ class GoalPanel:
         if self._joints.active:
             show_value(self.goal, SLIDERS)
 
-    async def _chosen(self, event: viser.GuiEvent[viser.GuiDropdownHandle[str]]) -> None:
-        if event.client is None:
-            return
+    def _chosen(self) -> None:
         self._note = ""
         if self.goal.value == SLIDERS and self._joints is not None:
             self._joints.set_active(True)
@@ -312,10 +310,8 @@ class GoalPanel:
             self._joints.set_state(state)
             show_value(self.goal, SLIDERS)
 
-    async def _pressed(self, event: viser.GuiEvent[viser.GuiButtonGroupHandle]) -> None:
-        if event.client is None:
-            return
-        verb, goal = PLAN_VERBS[str(event.target.value)], str(self.goal.value)
+    def _pressed(self) -> None:
+        verb, goal = PLAN_VERBS[str(self.verbs.value)], str(self.goal.value)
         self._note = ""
         if goal == SLIDERS and self._joints is not None:
             if self._joints.active or verb == "stop":
@@ -548,8 +544,7 @@ class PlanningView:
         omitted = self.objects.omitted
         text = f"{omitted} objects are not drawn (max {MAX_OBJECTS})" if omitted else ""
         show_text(self._note, text)
-        text = plain(self._recovery_text)
-        show_text(self._recovery, text)
+        show_text(self._recovery, plain(self._recovery_text))
         if self.editor is not None:
             self.editor.refresh_panel()
         if self.goals is not None:

@@ -26,7 +26,7 @@ from motion_nodes.extras.viewer.page_server import (
     stop_server,
 )
 from motion_nodes.extras.viewer.page_token import page_token
-from motion_nodes.extras.viewer.panel_style import RAD, AngleUnit, plain
+from motion_nodes.extras.viewer.panel_style import RAD, AngleUnit, on_loop, plain
 from motion_nodes.typing import Array
 
 WINDOW = 20.0
@@ -156,7 +156,7 @@ class PlotPanel:
         self.quantity = gui.add_dropdown("Quantity", QUANTITIES, visible=False)
         self.joint = gui.add_dropdown("Joint", (ALL, *joints), visible=False)
         self._frame = gui.add_folder(None)
-        self.show.on_update(self._switched)
+        self.show.on_update(on_loop(self._switched))
 
     @property
     def enabled(self) -> bool:
@@ -197,7 +197,7 @@ class PlotPanel:
                 self._gui, title, replace(curves, names=names), data, (-WINDOW, 0.0)
             )
 
-    async def _switched(self, _: viser.GuiEvent[viser.GuiCheckboxHandle]) -> None:
+    def _switched(self) -> None:
         for element in (self.quantity, self.joint):
             element.visible = self.enabled
         if self._plot is not None and not self.enabled:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 import viser
@@ -61,7 +61,7 @@ class SceneView:
         self._visible = True
         self.omitted = 0
         """Number of objects not drawn because of ``MAX_OBJECTS``."""
-        self.on_pick: list[Callable[[str], Awaitable[None]]] = []
+        self.on_pick: list[Callable[[str], None]] = []
         """Called on viser's event loop with the name of a clicked object; added before any is
         drawn."""
 
@@ -126,7 +126,7 @@ class SceneView:
 
         async def clicked(_: object) -> None:
             for picked in self.on_pick:
-                await picked(name)
+                picked(name)
 
         for part in parts:
             part.on_click(clicked)

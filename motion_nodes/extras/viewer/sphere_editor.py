@@ -26,7 +26,7 @@ from motion_nodes.extras.viewer.page_server import (
     stop_server,
 )
 from motion_nodes.extras.viewer.page_token import page_token
-from motion_nodes.extras.viewer.panel_style import SECONDARY, keep_in_range, plain
+from motion_nodes.extras.viewer.panel_style import SECONDARY, by_user, keep_in_range, plain
 from motion_nodes.extras.viewer.robot_view import Appearance, RobotView, bounding_sphere
 from motion_nodes.extras.viewer.scene_setup import SceneSetup
 from motion_nodes.extras.viewer.scene_view import add_spheres
@@ -430,37 +430,30 @@ class SphereEditor:
         self.history = gui.add_button_group("Changes", ("Undo", "Redo"))
         self.save = gui.add_button("Save", icon=viser.Icon.DEVICE_FLOPPY, color="green")
         self.message = gui.add_markdown("")
-        self.link.on_update(self._on(lambda: session.choose(self.link.value)))
-        self.sphere.on_update(self._on(self._choose_sphere))
-        self.radius.on_update(self._radius_moved)
-        fit.on_click(self._on(lambda: session.generate(1e-3 * self.accuracy.value)))
-        scale.on_click(self._on(lambda: session.scale(self.factor.value)))
-        add.on_click(self._on(session.add))
-        delete.on_click(self._on(session.remove))
-        connect.on_click(self._on(self._connect))
-        self.history.on_click(self._on(self._step))
-        self.save.on_click(self._on(self._save))
+        self.radius.on_update(by_user(self._radius_moved))
 
-    def _on(
-        self, call: Callable[[], object]
-    ) -> Callable[[viser.GuiEvent[Any]], Coroutine[Any, Any, None]]:
-        """Return an event handler that submits a call for events of a page."""
+        def on_worker(call: Callable[[], object]) -> Callable[[Any], Coroutine[Any, Any, None]]:
+            return by_user(lambda: self._submit(call))
 
-        async def handle(event: viser.GuiEvent[Any]) -> None:
-            if event.client is not None:
-                self._submit(call)
-
-        return handle
+        self.link.on_update(on_worker(lambda: session.choose(self.link.value)))
+        self.sphere.on_update(on_worker(self._choose_sphere))
+        fit.on_click(on_worker(lambda: session.generate(1e-3 * self.accuracy.value)))
+        scale.on_click(on_worker(lambda: session.scale(self.factor.value)))
+        add.on_click(on_worker(session.add))
+        delete.on_click(on_worker(session.remove))
+        connect.on_click(on_worker(self._connect))
+        self.history.on_click(on_worker(self._step))
+        self.save.on_click(on_worker(self._save))
 
     def _submit(self, call: Callable[[], object], key: object = None) -> None:
         """Queue a call for the worker thread, which then updates the page."""
         key = next(self._numbers) if key is None else key
         self._work.put(key, functools.partial(self._execute, call))
 
-    async def _radius_moved(self, event: viser.GuiEvent[viser.GuiSliderHandle[float]]) -> None:
+    def _radius_moved(self) -> None:
         """Resize; ignores values below the range, which are numbers not fully typed yet."""
         radius = float(self.radius.value)
-        if event.client is not None and radius >= MIN_RADIUS:
+        if radius >= MIN_RADIUS:
             self._submit(functools.partial(self._resize, radius), key="radius")
 
     def _execute(self, call: Callable[[], object]) -> None:

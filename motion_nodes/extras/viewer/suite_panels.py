@@ -17,7 +17,9 @@ from motion_nodes.extras.viewer.joint_panel import show_value
 from motion_nodes.extras.viewer.panel_style import (
     SECONDARY,
     bar_style,
+    by_user,
     keep_in_range,
+    on_loop,
     plain,
     row_style,
     show_text,
@@ -84,10 +86,10 @@ class TaskPanel:
         )
         with gui.add_folder("Log", expand_by_default=False):
             self.log = gui.add_markdown("")
-        self.choice.on_update(self._chosen)
-        self.examples.on_update(self._example_chosen)
-        self.verbs.on_click(self._pressed)
-        self.confirm.on_click(self._confirmed)
+        self.choice.on_update(on_loop(self._chosen))
+        self.examples.on_update(by_user(self._example_chosen))
+        self.verbs.on_click(by_user(self._pressed))
+        self.confirm.on_click(by_user(lambda: commanded(TaskCommand("confirm"))))
 
     def set_progress(self, progress: TaskProgress) -> None:
         """Store the newest status of the task server."""
@@ -97,7 +99,7 @@ class TaskPanel:
         """Store why a command was not sent, shown in place of the progress until it changes."""
         self._text = text
 
-    async def picked(self, name: str) -> None:
+    def picked(self, name: str) -> None:
         """Use an object of the task server that was clicked in the scene.
 
         Its name is added to the sentence; with a skill, it is the next argument that is an object.
@@ -138,22 +140,19 @@ class TaskPanel:
                 if chosen in options:
                     dropdown.value = chosen
 
-    async def _chosen(self, _: object) -> None:
+    def _chosen(self) -> None:
         choice, self._picks = str(self.choice.value), 0
         self.sentence.visible = self.examples.visible = choice == SENTENCE
         needed = () if choice == SENTENCE else SKILLS[choice].arguments
         for name, dropdown in self.arguments.items():
             dropdown.visible = any(argument.name == name for argument in needed)
 
-    async def _example_chosen(self, event: viser.GuiEvent[viser.GuiDropdownHandle[str]]) -> None:
-        chosen = str(self.examples.value)
-        if event.client is not None and chosen != NO_EXAMPLE:
-            show_value(self.sentence, chosen)
+    def _example_chosen(self) -> None:
+        if self.examples.value != NO_EXAMPLE:
+            show_value(self.sentence, str(self.examples.value))
 
-    async def _pressed(self, event: viser.GuiEvent[viser.GuiButtonGroupHandle]) -> None:
-        if event.client is None:
-            return
-        verb = TASK_VERBS[str(event.target.value)]
+    def _pressed(self) -> None:
+        verb = TASK_VERBS[str(self.verbs.value)]
         task = "" if verb == "stop" else self._task()
         if verb != "stop" and not task:
             self._text = "Type a task, such as: put the red cube on the shelf"
@@ -163,10 +162,6 @@ class TaskPanel:
             self._text = ""
             self._commanded(TaskCommand(verb, task))
         self.refresh()
-
-    async def _confirmed(self, event: viser.GuiEvent[viser.GuiButtonHandle]) -> None:
-        if event.client is not None:
-            self._commanded(TaskCommand("confirm"))
 
     def _task(self) -> str:
         """Return the task: a sentence, or a plan as JSON."""
@@ -358,11 +353,8 @@ class SimulationPanel:
 
     def refresh(self) -> None:
         """Update the elements; on viser's event loop."""
-        label = CONTINUE if self._paused else PAUSE
-        if label != self.pause.label:
-            self.pause.label = label
-        text = plain(self._text)
-        show_text(self._line, text)
+        self.pause.label = CONTINUE if self._paused else PAUSE
+        show_text(self._line, plain(self._text))
 
 
 class StopPanel:
@@ -393,10 +385,9 @@ class StopPanel:
         self.key = gui.add_command(
             "Stop all robots", description="Latched until Resume is pressed", hotkey="escape"
         )
-        # Coroutines run on the event loop itself, independent of the thread pool's load.
-        self.stop.on_click(_called(stop))
-        self.key.on_trigger(_called(stop))
-        self.resume.on_click(_called(resume))
+        self.stop.on_click(on_loop(stop))
+        self.key.on_trigger(on_loop(stop))
+        self.resume.on_click(on_loop(resume))
 
     def set_reason(self, reason: str) -> bool:
         """Store the reason of the stop, empty while not stopped; return whether it changed."""
@@ -411,13 +402,6 @@ class StopPanel:
         if content != self.line.content:
             self.line.content = content
             self.line.visible = self.resume.visible = bool(reason)
-
-
-def _called(action: Callable[[], None]) -> Callable[[object], object]:
-    async def call(_: object) -> None:
-        action()
-
-    return call
 
 
 class ScalingPanel:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections.abc import Callable
@@ -13,7 +14,15 @@ import viser
 from motion_nodes.core.robot.link_poses import LinkPoses
 from motion_nodes.core.robot.poses import from_xyz_quat, from_xyz_rpy, inverse, to_quat_wxyz, to_rpy
 from motion_nodes.extras.viewer.joint_panel import show_value
-from motion_nodes.extras.viewer.panel_style import DEG, SECONDARY, AngleUnit, plain, show_text
+from motion_nodes.extras.viewer.panel_style import (
+    DEG,
+    SECONDARY,
+    AngleUnit,
+    by_user,
+    on_loop,
+    plain,
+    show_text,
+)
 from motion_nodes.extras.viewer.ui_commands import PLAN_VERBS, PanelEvents, TargetCommand
 from motion_nodes.extras.viewer.viewed_robot import PLANNER, RMPFLOW, ViewedRobot, checked_pose
 from motion_nodes.typing import Array
@@ -88,7 +97,7 @@ class PosePanel:
         self._edited_until = 0.0
         with gui.add_folder("Pose", expand_by_default=False) as self._folder:
             self.position = gui.add_vector3("Position [m]", (0.0, 0.0, 0.0), step=0.001)
-            self.position.on_update(self._edited)
+            self.position.on_update(by_user(self._edited))
             self.rotation = self._add_rotation()
             enter = gui.add_button("Move target to pose", hint="Applies the numbers above.")
             self.frame = gui.add_dropdown("Jog frame", (BASE, TOOL))
@@ -97,9 +106,9 @@ class PosePanel:
             self.translate = gui.add_button_group("Translate", DIRECTIONS)
             self.rotate = gui.add_button_group("Rotate", DIRECTIONS)
         unit.on_change.append(self._unit_changed)
-        enter.on_click(self._entered)
-        self.translate.on_click(self._jogged)
-        self.rotate.on_click(self._jogged)
+        enter.on_click(by_user(self._entered))
+        for group in (self.translate, self.rotate):
+            group.on_click(by_user(functools.partial(self._jogged, group)))
 
     def refresh(self, X_BT: Array) -> None:
         """Show a pose, unless it is shown already or the user edits it; on viser's event loop."""
@@ -121,7 +130,7 @@ class PosePanel:
             f"RPY [{self._unit.name}]", (0.0, 0.0, 0.0), step=self._unit.pick(*ANGLE_STEPS),
             hint="Roll, pitch and yaw (URDF).", order=order,
         )  # fmt: skip
-        rotation.on_update(self._edited)
+        rotation.on_update(by_user(self._edited))
         return rotation
 
     def _step_labels(self) -> tuple[str, ...]:
@@ -148,25 +157,20 @@ class PosePanel:
         self._shown[:] = np.inf
         self.refresh(self._current())
 
-    async def _edited(self, event: viser.GuiEvent[viser.GuiVector3Handle]) -> None:
-        # Without a client, the value was set by refresh().
-        if event.client is not None:
-            self._edited_until = time.monotonic() + EDITING_TIME
+    def _edited(self) -> None:
+        self._edited_until = time.monotonic() + EDITING_TIME
 
-    async def _entered(self, event: viser.GuiEvent[viser.GuiButtonHandle]) -> None:
+    def _entered(self) -> None:
         values = np.array([self.position.value, self.rotation.value])
-        if event.client is not None and np.isfinite(values).all():
+        if np.isfinite(values).all():
             self.end_editing()
             self._moved(from_xyz_rpy(values[0], values[1] / self._unit.per_radian))
 
-    async def _jogged(self, event: viser.GuiEvent[viser.GuiButtonGroupHandle]) -> None:
-        if event.client is None:
-            return
+    def _jogged(self, group: viser.GuiButtonGroupHandle) -> None:
         self.end_editing()
-        turn = event.target is self.rotate
         step = STEPS[tuple(self.step.options).index(str(self.step.value))]
-        frame = str(self.frame.value)
-        self._moved(jogged(self._current(), str(event.target.value), step, frame, turn))
+        frame, turn = str(self.frame.value), group is self.rotate
+        self._moved(jogged(self._current(), str(group.value), step, frame, turn))
 
 
 class DragHandles:
@@ -318,11 +322,11 @@ class TargetGizmo:
         )
         self._message = server.gui.add_markdown("", visible=False)
         self.pose = PosePanel(server.gui, self.current, self._pose_set, unit)
-        self.show.on_update(self._show_changed)
-        self.follower.on_update(self._follower_changed)
-        self.plan.on_click(self._plan_pressed)
-        self.stop.on_click(self._stop_pressed)
-        reset.on_click(self._reset_pressed)
+        self.show.on_update(by_user(self._show_changed))
+        self.follower.on_update(on_loop(self._show_plan_buttons))
+        self.plan.on_click(by_user(self._plan_pressed))
+        self.stop.on_click(by_user(self._stop_pressed))
+        reset.on_click(by_user(self._reset_pressed))
         self._show_plan_buttons()
 
     def set_target(self, X_BT: object) -> None:
@@ -376,8 +380,7 @@ class TargetGizmo:
                 show_value(self.show, True)
                 self._redraw()
         self.pose.refresh(self.current())
-        text = plain(self._texts.get(str(self.follower.value), ""))
-        show_text(self._message, text)
+        show_text(self._message, plain(self._texts.get(str(self.follower.value), "")))
 
     def _size(self) -> float:
         X_RL = self._poses.in_root(np.asarray(self._viewed.model.home, dtype=np.float64))
@@ -406,33 +409,25 @@ class TargetGizmo:
         # IK commands the joints once: there is no ongoing motion to stop.
         self.stop.visible = self.follower.value == RMPFLOW
 
-    async def _show_changed(self, event: viser.GuiEvent[viser.GuiCheckboxHandle]) -> None:
-        if event.client is not None:
-            self._was_shown = True
-            if self.show.value and not self._placed:
-                self._reset_to_tool()
-            self._redraw()
-
-    async def _follower_changed(self, _: viser.GuiEvent[viser.GuiDropdownHandle[str]]) -> None:
-        self._show_plan_buttons()
-
-    async def _plan_pressed(self, event: viser.GuiEvent[viser.GuiButtonGroupHandle]) -> None:
-        if event.client is not None:
-            verb = PLAN_VERBS[str(event.target.value)]
-            scaling = self._events.scaling()
-            self._events.target(
-                TargetCommand(self.current(), PLANNER, verb, scaling.velocity, scaling.acceleration)
-            )
-
-    async def _stop_pressed(self, event: viser.GuiEvent[viser.GuiButtonHandle]) -> None:
-        if event.client is not None:
-            self._events.target(TargetCommand(self.handles.pose, str(self.follower.value), "stop"))
-
-    async def _reset_pressed(self, event: viser.GuiEvent[viser.GuiButtonHandle]) -> None:
-        if event.client is not None:
-            self.pose.end_editing()
+    def _show_changed(self) -> None:
+        self._was_shown = True
+        if self.show.value and not self._placed:
             self._reset_to_tool()
-            self._redraw()
+        self._redraw()
+
+    def _plan_pressed(self) -> None:
+        verb, scaling = PLAN_VERBS[str(self.plan.value)], self._events.scaling()
+        self._events.target(
+            TargetCommand(self.current(), PLANNER, verb, scaling.velocity, scaling.acceleration)
+        )
+
+    def _stop_pressed(self) -> None:
+        self._events.target(TargetCommand(self.handles.pose, str(self.follower.value), "stop"))
+
+    def _reset_pressed(self) -> None:
+        self.pose.end_editing()
+        self._reset_to_tool()
+        self._redraw()
 
     def _reset_to_tool(self) -> None:
         with self._lock:
