@@ -67,7 +67,7 @@ def feeding(viewer: BrowserViewer | None, count: int) -> AbstractContextManager[
     def move() -> None:
         q = home + 0.3 * np.sin(time.monotonic() + np.arange(len(home)))
         for name in viewer.robot_names[:count] if viewer is not None else ():
-            viewer.update_joints(name, q)
+            viewer.robot(name).update_joints(q)
 
     return looped(FEED, move)
 

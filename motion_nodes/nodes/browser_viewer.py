@@ -65,6 +65,22 @@ FRAME_TIMEOUT = 15.0
 """A frame without a transform for this time is reported [s]."""
 MAX_LISTED = 5
 """Max number of frames listed in a message."""
+COMMANDS = {
+    "on_joint_target": ("", "send_joint"),
+    "on_named_state": ("", "send_state"),
+    "on_twist": ("", "send_twist"),
+    "on_target": ("target", "send"),
+    "on_plan": ("target", "plan"),
+    "on_object": ("planning", "send_object"),
+    "on_attach": ("attachment", "send"),
+    "on_scene_load": ("planning", "send_scene"),
+    "on_recover": ("planning", "send_recover"),
+    "on_suction": ("suction", "send"),
+    "on_task": ("task", "send"),
+    "on_go": ("navigation", "send"),
+}
+"""Callbacks of the page, with the part of a :class:`.WatchedRobot` (empty: itself) and its method;
+ignored where a robot has no such part."""
 MARKER_TYPE = "visualization_msgs/msg/Marker"
 TYPES = {
     "cloud": ("sensor_msgs/msg/PointCloud2",),
@@ -449,18 +465,8 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
         self._simulation = simulation
         self._diagnoses = self.poll(DiagnosticArray, "/diagnostics", qos.DIAGNOSTICS)
         self._commands: deque[tuple[Any, ...]] = deque(maxlen=100)
-        self._viewer.on_joint_target = self._enqueue("send_joint")
-        self._viewer.on_named_state = self._enqueue("send_state")
-        self._viewer.on_twist = self._enqueue("send_twist")
-        self._viewer.on_target = self._enqueue("send_target")
-        self._viewer.on_plan = self._enqueue("send_plan")
-        self._viewer.on_object = self._enqueue("send_object")
-        self._viewer.on_attach = self._enqueue("send_attach")
-        self._viewer.on_scene_load = self._enqueue("send_scene")
-        self._viewer.on_recover = self._enqueue("send_recover")
-        self._viewer.on_suction = self._enqueue("send_suction")
-        self._viewer.on_task = self._enqueue("send_task")
-        self._viewer.on_go = self._enqueue("send_go")
+        for event, (part, method) in COMMANDS.items():
+            setattr(self._viewer, event, self._enqueue(part, method))
         if simulation is not None:
             viewer = self._viewer
             self._viewer.on_pause = lambda paused: jobs.submit(
@@ -489,8 +495,9 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
             self._used_at = now
         for watched in self._watched.values():
             watched.listen(wanted=now - self._used_at < UNUSED_TIME)
-            watched.show(self._viewer)
-            self._viewer.set_message(watched.name, watched.status())
+            page = self._viewer.robot(watched.name)
+            watched.show(page)
+            page.set_message(watched.status())
         if self._displays is not None:
             self._displays.show(self._viewer, self._anchors)
         for message in self._diagnoses.all():
@@ -566,14 +573,17 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
         """Return frames of the robots and their poses in the world, shape (4, 4)."""
         return [anchor for watched in self._watched.values() for anchor in watched.anchors()]
 
-    def _enqueue(self, method: str) -> Callable[..., None]:
+    def _enqueue(self, part: str, method: str) -> Callable[..., None]:
         """Return a callback of the page that queues a method call of a robot for the loop."""
-        return lambda robot, *values: self._commands.append((method, robot, *values))
+        return lambda robot, *values: self._commands.append((robot, part, method, values))
 
     def _send_commands(self, viewer: BrowserViewer) -> None:
         while self._commands:
-            method, robot, *values = self._commands.popleft()
-            getattr(self._watched[robot], method)(viewer, *values)
+            robot, part, method, values = self._commands.popleft()
+            watched = self._watched[robot]
+            receiver = getattr(watched, part) if part else watched
+            if receiver is not None:
+                getattr(receiver, method)(viewer.robot(robot), *values)
 
 
 def main() -> None:

@@ -53,7 +53,7 @@ class Cell:
                 self.world.attach_object(name, link, X_BL)
             else:
                 self.world.detach(name, X_BL)
-            self.viewer.update_scene("franka", self.world.scene)
+            self.viewer.robot("franka").update_scene(self.world.scene)
 
     def _change(self, _: str, name: str, item: WorldObject | None) -> None:
         with self._lock:
@@ -62,7 +62,7 @@ class Cell:
             else:
                 self.world.add(item)
             self.objects.append((name, item))
-            self.viewer.update_scene("franka", self.world.scene)
+            self.viewer.robot("franka").update_scene(self.world.scene)
 
     def wait(self, condition: Callable[[], Any], what: str) -> Any:
         return wait_within(condition, what, PAGE_LIMIT)

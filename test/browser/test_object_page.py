@@ -53,7 +53,7 @@ def test_a_click_on_an_object_chooses_it(cell):
     editor = cell.live.planning.editor
     place = from_xyz_rpy((0.3, 0.45, 0.4))
     cell.world.add(world_object("ball", Sphere(0.12), place))
-    cell.viewer.update_scene("franka", cell.world.scene)
+    cell.viewer.robot("franka").update_scene(cell.world.scene)
     cell.wait(lambda: "ball" in editor.choice.options, "the ball is known")
     cell.page.wait_until_drawn()
 
@@ -64,5 +64,5 @@ def test_a_click_on_an_object_chooses_it(cell):
     cell.wait(chosen, "the ball is chosen")
     cell.wait(lambda: editor.handles.visible, "it can be dragged")
     cell.world.clear()
-    cell.viewer.update_scene("franka", cell.world.scene)
+    cell.viewer.robot("franka").update_scene(cell.world.scene)
     cell.wait(lambda: editor.choice.value == "(none)", "nothing is chosen")

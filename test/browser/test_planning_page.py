@@ -63,7 +63,7 @@ def test_the_scene_is_drawn_and_its_switch_hides_it(page, viewer):
     world = World()
     X = from_xyz_rpy((0.55, 0.1, 0.25))
     world.add(world_object("box", Box((0.2, 0.2, 0.5)), X, rgba=(0.9, 0.05, 0.05, 1.0)))
-    viewer.update_scene("franka", world.scene)
+    viewer.robot("franka").update_scene(world.scene)
     wait_for(lambda: red(page) > nothing + 500, "the box is drawn")
     page.check("Show objects", False)
     wait_for(lambda: red(page) <= nothing, "the box is hidden")
@@ -72,10 +72,10 @@ def test_the_scene_is_drawn_and_its_switch_hides_it(page, viewer):
     before = page.wait_until_drawn()
     world.move({"box": from_xyz_rpy((0.3, -0.4, 0.25))})
     world.add(world_object("pole", Capsule(0.05, 0.5), from_xyz_rpy((0.0, 0.5, 0.3))))
-    viewer.update_scene("franka", world.scene)
+    viewer.robot("franka").update_scene(world.scene)
     wait_for(lambda: difference(page.canvas(), before) > 0.01, "the box moves")
     world.clear()
-    viewer.update_scene("franka", world.scene)
+    viewer.robot("franka").update_scene(world.scene)
     wait_for(lambda: red(page) <= nothing, "the box is gone")
 
 
@@ -88,7 +88,9 @@ def test_a_plan_is_played_scrubbed_and_hidden(page, viewer, tmp_path):
     path = viewer._robots["franka"].planning.path
     goal = FRANKA.home.copy()
     goal[0] += 1.2
-    viewer.update_plan("franka", np.linspace(0.0, 2.0, 21), np.linspace(FRANKA.home, goal, 21))
+    viewer.robot("franka").update_plan(
+        np.linspace(0.0, 2.0, 21), np.linspace(FRANKA.home, goal, 21)
+    )
     wait_for(lambda: "Time" in page.text(), "the plan's panel appears")
     wait_for(lambda: path.ghost is not None and path.ghost.q[0] > 0.5, "the ghost plays")
     wait_for(lambda: orange(page) > nothing + 500, "the ghost is drawn")

@@ -47,7 +47,7 @@ def test_a_target_that_somebody_else_moves_is_shown(cell, tmp_path):
     cell.page.tab("Target")
     gizmo._was_shown = False
     X = from_xyz_rpy((0.4, -0.2, 0.5), (np.pi, 0.0, 0.0))
-    cell.viewer.update_target("franka", X)
+    cell.viewer.robot("franka").update_target(X)
     cell.wait(lambda: cell.page.is_checked("Show target handle"), "the target is shown")
     cell.wait(lambda: gizmo.handles.visible, "the handles are there")
     np.testing.assert_allclose(gizmo.handles.pose, X)

@@ -35,7 +35,7 @@ def sent(viewer):
     """Commands that the page sends during one test."""
     commands: list[TaskCommand] = []
     viewer.on_task = lambda _, command: commands.append(command)
-    viewer.update_task("franka", IDLE)
+    viewer.robot("franka").update_task(IDLE)
     return commands
 
 
@@ -50,7 +50,7 @@ def test_a_sentence_is_typed_executed_watched_and_stopped(page, viewer, sent):
     assert sent == [TaskCommand("execute", "put the red cube into the tray")]
     running = TaskProgress(sent[0].task, "running", plan=PLAN, step=1, phase="let down",
                            objects=IDLE.objects, held="red_cube")  # fmt: skip
-    viewer.update_task("franka", running)
+    viewer.robot("franka").update_task(running)
     page.wait_for_text("place(red_cube, tray): let down", PAGE_LIMIT)
     assert "pick(red_cube): done" in page.text()
     page.click("Stop task")

@@ -79,7 +79,7 @@ def test_robots_are_drawn_and_move_with_their_state(page, viewer, tmp_path):
     home = load_robot("franka").home
 
     def connected() -> bool:
-        viewer.update_joints("franka", home)
+        viewer.robot("franka").update_joints(home)
         return "connected" in page.text()
 
     wait_for(connected, "the page shows that states come")
@@ -91,16 +91,16 @@ def test_robots_are_drawn_and_move_with_their_state(page, viewer, tmp_path):
     assert ((green > red + 30) & (green > blue + 60)).sum() > 50
     q = home.copy()
     q[0] += 1.0
-    viewer.update_joints("franka", q)
+    viewer.robot("franka").update_joints(q)
     after = moved(page, before)
-    viewer.update_joints("franka", home)
+    viewer.robot("franka").update_joints(home)
     moved(page, after)
     assert difference(page.wait_until_drawn(), before) < 0.002
     assert spread(page.screenshot(tmp_path / "view.png")) > 10.0
 
 
 def test_arrow_keys_move_a_slider_by_one_step(page, viewer, wishes):
-    viewer.update_joints("franka", load_robot("franka").home)
+    viewer.robot("franka").update_joints(load_robot("franka").home)
     page.check("Sliders show actual position", True, "franka")
     wait_for(lambda: page.slider_value("joint1", "franka") == 0.0, "the slider follows")
     page.nudge_slider("joint1", 5, "franka")
@@ -118,7 +118,7 @@ def test_sliders_follow_the_robot(page, viewer, wishes):
     page.check("Sliders show actual position", True, "franka")
     q = load_robot("franka").home.copy()
     q[2] = 0.75
-    viewer.update_joints("franka", q)
+    viewer.robot("franka").update_joints(q)
     wait_for(lambda: page.slider_value("joint3", "franka") == 0.75, "the slider follows")
     assert wishes.seen() == []
 
@@ -150,7 +150,7 @@ def test_a_click_on_the_floor_is_a_goal(page, viewer, wishes):
     name, x, y, yaw = wishes.seen()[-1]
     assert (name, x, y) == ("jetbot", pytest.approx(0.8, abs=0.03), pytest.approx(-0.3, abs=0.03))
     assert yaw == pytest.approx(np.arctan2(y + 0.5, x - 0.5))
-    viewer.set_drive_message("jetbot", "arrived")
+    viewer.robot("jetbot").set_drive_message("arrived")
     page.wait_for_text("arrived")
 
 
@@ -171,7 +171,7 @@ def test_a_page_draws_seldom(page, viewer):
 
 def test_messages_are_shown_as_they_are(page, viewer):
     text = "<b>rejected</b>: joint *x* [a](b) `c` {1}"
-    viewer.set_message("franka", text)
+    viewer.robot("franka").set_message(text)
     page.wait_for_text(text)
 
 

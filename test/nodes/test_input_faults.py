@@ -181,7 +181,7 @@ def test_odometry_without_a_rotation_is_not_shown():
     message = Odometry()
     message.pose.pose.orientation.w = 0.0
     robot._odom = SimpleNamespace(newest=lambda: message)
-    page: Any = SimpleNamespace(update_base=lambda _, X: shown.append(X))
+    page: Any = SimpleNamespace(update_base=shown.append)
     robot.show(page)
     assert not shown
     assert "quaternion" in warnings[0]

@@ -101,7 +101,7 @@ def test_the_page_cancels_a_goal_before_it_sends_the_next_one(server):
     page: Any = SimpleNamespace(set_drive_message=lambda *_, **__: None)
     node: Any = SimpleNamespace()
     jobs: Any = SimpleNamespace(submit=lambda job: job())
-    navigation = WatchedNavigation(node, jobs, "base", "", "odom", np.eye(4))
+    navigation = WatchedNavigation(node, jobs, "", "odom", np.eye(4))
     navigation.send(page, 1.0, 0.0, 0.0)
     navigation.show(page)
     server.accept(0)

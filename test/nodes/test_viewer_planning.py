@@ -31,7 +31,7 @@ from motion_nodes.core.robot.poses import from_xyz_quat, from_xyz_rpy
 from motion_nodes.core.robot.tree import Sphere
 from motion_nodes.core.scene.scene import world_object
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.extras.viewer.ui_commands import PlanCommand, TargetCommand
+from motion_nodes.extras.viewer.ui_commands import MotionScaling, PlanCommand, TargetCommand
 from motion_nodes.extras.viewer.viewed_robot import IK, PLANNER, RMPFLOW
 from motion_nodes.nodes.viewer.viewer_planning import displayed_path
 
@@ -222,7 +222,7 @@ def test_a_target_of_others_is_shown_in_any_frame(cell):
 
 
 def test_the_planner_is_asked_and_its_words_are_shown(cell):
-    cell.page.on_target("left", TargetCommand(X_TARGET, PLANNER, "go"))
+    cell.page.on_plan("left", PlanCommand("go", X_BT=X_TARGET))
     cell.client.wait(lambda: "is the planner running?" in words(cell, PLANNER), "the note")
     for accept, said in (
         (False, "the goal touches the table"),
@@ -231,7 +231,8 @@ def test_the_planner_is_asked_and_its_words_are_shown(cell):
         goals = follower_answers(cell, accept)
         verb = "go" if accept else "plan"
         cell.client.wait(cell.node._watched["left"].target._planner._client.server_is_ready, "it")
-        cell.page.on_target("left", TargetCommand(X_TARGET, PLANNER, verb, 0.3, 0.4))
+        wish = PlanCommand(verb, X_BT=X_TARGET, scaling=MotionScaling(0.3, 0.4))
+        cell.page.on_plan("left", wish)
         cell.client.wait(lambda said=said: words(cell, PLANNER) == said, f"the text '{said}'")
         goal = goals[0]
         assert goal.request.group_name == "arm"
@@ -258,7 +259,7 @@ def test_a_stop_ends_what_moves_whichever_controller_is_selected(cell, follower)
     cell.client.wait(watched._planner._client.server_is_ready, "the planner")
     cell.client.wait(watched._clear.service_is_ready, "the policy")
     before = watched._planner._canceled
-    cell.page.on_target("left", TargetCommand(X_TARGET, PLANNER, "go"))
+    cell.page.on_plan("left", PlanCommand("go", X_BT=X_TARGET))
     cell.client.wait(lambda: goals, "the goal")
     if follower is None:
         cell.page.on_plan("left", PlanCommand("stop"))

@@ -78,7 +78,7 @@ def test_several_robots_of_one_model_have_their_own_place(open_viewer, toy):
         ViewedRobot(toy, "left/arm", pose((0, 1, 0))), ViewedRobot(toy, "/right/", pose((0, -1, 0)))
     )
     assert viewer.robot_names == ("left/arm", "right")
-    viewer.update_joints("right", np.full(4, 0.05))
+    viewer.robot("right").update_joints(np.full(4, 0.05))
     viewer.flush()
     np.testing.assert_allclose(viewer._robots["left/arm"].view.q, toy.home)
     np.testing.assert_allclose(viewer._robots["right"].view.q, 0.05)
@@ -115,21 +115,25 @@ def test_shipped_robots_open_with_their_states_and_speeds(open_viewer, name):
 @pytest.mark.parametrize(
     ("call", "error", "text"),
     [
-        (lambda v: v.update_joints("tyo", np.zeros(4)), RobotNotFound, "tyo"),
-        (lambda v: v.update_base("x", np.eye(4)), RobotNotFound, "x"),
-        (lambda v: v.set_message("x", ""), RobotNotFound, "x"),
-        (lambda v: v.update_joints("toy", np.zeros(3)), InvalidCommand, "update_joints"),
-        (lambda v: v.update_joints("toy", np.zeros((2, 4))), InvalidCommand, "update_joints"),
-        (lambda v: v.update_joints("toy", "abcd"), InvalidCommand, "update_joints"),
-        (lambda v: v.update_joints("toy", None), InvalidCommand, "update_joints"),
-        (lambda v: v.update_reference("toy", [1]), InvalidCommand, "update_reference"),
-        (lambda v: v.update_base("toy", np.eye(3)), InvalidCommand, "toy: base pose X_WB"),
+        (lambda v: v.robot("tyo").update_joints(np.zeros(4)), RobotNotFound, "tyo"),
+        (lambda v: v.robot("x").update_base(np.eye(4)), RobotNotFound, "x"),
+        (lambda v: v.robot("x").set_message(""), RobotNotFound, "x"),
+        (lambda v: v.robot("toy").update_joints(np.zeros(3)), InvalidCommand, "update_joints"),
+        (lambda v: v.robot("toy").update_joints(np.zeros((2, 4))), InvalidCommand, "update_joints"),
+        (lambda v: v.robot("toy").update_joints("abcd"), InvalidCommand, "update_joints"),
+        (lambda v: v.robot("toy").update_joints(None), InvalidCommand, "update_joints"),
+        (lambda v: v.robot("toy").update_reference([1]), InvalidCommand, "update_reference"),
+        (lambda v: v.robot("toy").update_base(np.eye(3)), InvalidCommand, "toy: base pose X_WB"),
         (
-            lambda v: v.update_base("toy", np.full((4, 4), np.nan)),
+            lambda v: v.robot("toy").update_base(np.full((4, 4), np.nan)),
             InvalidCommand,
             "toy: base pose X_WB",
         ),
-        (lambda v: v.update_base("toy", 3 * np.eye(4)), InvalidCommand, "toy: base pose X_WB"),
+        (
+            lambda v: v.robot("toy").update_base(3 * np.eye(4)),
+            InvalidCommand,
+            "toy: base pose X_WB",
+        ),
     ],
 )
 def test_bad_input_is_named_and_changes_nothing(open_viewer, toy, call, error, text):
@@ -178,7 +182,7 @@ def test_sliders_follow_the_robot_until_somebody_takes_hold(open_viewer, toy):
     viewer.on_joint_target, viewer.on_named_state = Record(), Record()
     panel = viewer._robots["toy"].joints
     pan = panel.sliders["toy_pan"]
-    viewer.update_joints("toy", [1.0, np.nan, 99.0, 3 * np.pi])
+    viewer.robot("toy").update_joints([1.0, np.nan, 99.0, 3 * np.pi])
     refresh(viewer)
     assert pan.value == pytest.approx(1.0)
     assert panel.sliders["toy_tilt"].value == pytest.approx(0.8)
@@ -186,7 +190,7 @@ def test_sliders_follow_the_robot_until_somebody_takes_hold(open_viewer, toy):
     assert viewer.on_joint_target.calls == []
     as_page(viewer, pan, value=-0.5)
     assert not panel.follow.value
-    viewer.update_joints("toy", [0.2, 0.2, 0.0, 0.0])
+    viewer.robot("toy").update_joints([0.2, 0.2, 0.0, 0.0])
     refresh(viewer)
     assert pan.value == pytest.approx(-0.5)
     viewer.on_joint_target.wait_for(lambda calls: calls == [("toy", "toy_pan", -0.5)])
@@ -266,18 +270,18 @@ def test_close_stops_a_base_that_drives(open_viewer):
 
 def test_the_button_of_a_surface_gripper_appears_with_its_state(open_viewer, toy):
     viewer = open_viewer(ViewedRobot(toy))
-    panel = viewer._robot(viewer.robot_names[0]).suction
+    panel = viewer.robot(viewer.robot_names[0]).suction
     record = Record()
     viewer.on_suction = record
     for state, held, closing in (("open", "", True), ("closed", "a *box*", False)):
-        viewer.set_suction(viewer.robot_names[0], state, held)
+        viewer.robot(viewer.robot_names[0]).set_suction(state, held)
         refresh(viewer)
         assert panel.button.visible
         assert state in panel.text.content
         as_page(viewer, panel.button, value=True)
         record.wait_for(lambda calls, closing=closing: calls and calls[-1][-1] is closing)
     with pytest.raises(RobotNotFound):
-        viewer.set_suction("nobody", "open", "")
+        viewer.robot("nobody").set_suction("open", "")
 
 
 def test_buttons_of_each_kind_of_base(open_viewer):
@@ -300,7 +304,7 @@ def test_angles_of_steered_wheels_are_shown(open_viewer):
     q, names = np.zeros(6), load_robot("leatherback").joint_names
     q[names.index("Knuckle__Upright__Front_Left")] = 0.3
     q[names.index("Knuckle__Upright__Front_Right")] = -0.2
-    viewer.update_joints("leatherback", q)
+    viewer.robot("leatherback").update_joints(q)
     refresh(viewer)
     assert "left **+0.300 rad**, right **-0.200 rad**" in wheel_angles(viewer, "leatherback")
 
@@ -334,7 +338,7 @@ def test_without_a_page_nothing_is_sent_but_the_newest_is_kept(open_viewer, toy)
     sent = []
     viewer._server.scene._queue_scene_message = sent.append
     for value in np.linspace(0.0, 1.0, 200):
-        viewer.update_joints("toy", [value, np.nan, np.nan, np.nan])
+        viewer.robot("toy").update_joints([value, np.nan, np.nan, np.nan])
     assert sent == []
     viewer.flush()
     assert len(sent) == 1
@@ -352,7 +356,7 @@ def test_close_ends_threads_and_may_be_repeated(toy):
     assert not left & {"viewer-draw", "viewer-callbacks", "viewer-watch"}
     assert not viewer._server._websock_server._server_thread.is_alive()
     # Late updates, such as from a node that shuts down at the same time, are ignored.
-    viewer.update_joints("toy", toy.home)
+    viewer.robot("toy").update_joints(toy.home)
 
 
 def test_nothing_is_printed(toy, capsys):
@@ -377,14 +381,15 @@ def test_preview_robot_obeys(open_viewer):
         assert preview.viewer.robot_names == ("franka", "franka_2")
         preview.viewer.on_joint_target("franka_2", "panda_joint1", 0.5)
         arrived = threading.Event()
-        seen = preview.viewer.update_joints
+        shown = preview.viewer.robot("franka_2")
+        seen = shown.update_joints
 
-        def watch(name, q):
-            seen(name, q)
-            if name == "franka_2" and abs(q[0] - 0.5) < 1e-9:
+        def watch(q):
+            seen(q)
+            if abs(q[0] - 0.5) < 1e-9:
                 arrived.set()
 
-        preview.viewer.update_joints = watch
+        shown.update_joints = watch
         assert arrived.wait(LIMIT)
     finally:
         preview.close()

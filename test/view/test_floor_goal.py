@@ -69,14 +69,14 @@ def test_the_click_after_the_button_is_the_goal(viewer):
     assert "Click on the floor" in goal.message.content
     click(viewer, (1.0, 1.0, 1.0), client=7)
     click(viewer, (1e4, 0.0, 1.0))
-    viewer.update_base("base", pose((2.0, 0.0, 0.0)))
+    viewer.robot("base").update_base(pose((2.0, 0.0, 0.0)))
     click(viewer, (2.0, -3.0, 1.0))
     record.wait_for(lambda calls: calls == [("base", 2.0, -3.0, pytest.approx(-0.5 * math.pi))])
     assert goal.button.label == ARM
-    viewer.set_drive_message("base", "driving", driving=True)
+    viewer.robot("base").set_drive_message("driving", driving=True)
     refresh(viewer)
     assert goal._mark.visible
-    viewer.set_drive_message("base", "arrived")
+    viewer.robot("base").set_drive_message("arrived")
     refresh(viewer)
     assert goal.message.content == "arrived"
     assert not goal._mark.visible

@@ -31,7 +31,7 @@ def viewer(open_viewer, monkeypatch):
     viewer = open_viewer(ViewedRobot.of(FRANKA, followers=(IK, PLANNER)))
     viewer.on_joint_target, viewer.on_named_state = Record(), Record()
     viewer.on_plan = Record()
-    viewer.update_joints("franka", FRANKA.home)
+    viewer.robot("franka").update_joints(FRANKA.home)
     viewer.flush()
     refresh(viewer)
     return viewer
@@ -72,7 +72,7 @@ def test_sliders_move_the_ghost_and_command_nothing(viewer):
     np.testing.assert_allclose(live(viewer).view.q, FRANKA.home)
     # The robot's motion changes neither sliders nor ghost, except joints that are not planned.
     moved = FRANKA.home + 0.01
-    viewer.update_joints("franka", moved)
+    viewer.robot("franka").update_joints(moved)
     refresh(viewer)
     viewer.flush()
     assert goal.ghost.base.visible
@@ -96,7 +96,7 @@ def test_plan_and_execute_take_the_goal_from_both_tabs(viewer):
         assert set(command.joints) == set(ARM), "only what the planner moves"
         assert command.joints[ARM[1]] == pytest.approx(0.5)
         assert command.joints[ARM[0]] == pytest.approx(FRANKA.home[0], abs=1e-3)
-    viewer.set_plan_message("franka", "no path")
+    viewer.robot("franka").set_plan_message("no path")
     refresh(viewer)
     assert "no path" in live(viewer).goal_state._message.content
 
@@ -214,16 +214,18 @@ def test_one_pair_applies_to_the_plans_and_targets_of_all_robots(viewer_of_scali
         as_page(viewer_of_scaling_panel, live.planning.goals.verbs, value="Execute")
         as_page(viewer_of_scaling_panel, live.target.follower, value=PLANNER)
         as_page(viewer_of_scaling_panel, live.target.plan, value="Plan")
-    viewer_of_scaling_panel.on_plan.wait_for(lambda calls: len(calls) == 2)
-    viewer_of_scaling_panel.on_target.wait_for(lambda calls: len(calls) == 2)
-    for record, verb in (
-        (viewer_of_scaling_panel.on_plan, "execute"),
-        (viewer_of_scaling_panel.on_target, "plan"),
-    ):
-        assert {name for name, _ in record.calls} == {"a", "b"}
-        for _, command in record.calls:
+    record = viewer_of_scaling_panel.on_plan
+    record.wait_for(lambda calls: len(calls) == 4)
+    for kind, verb in (("state", "execute"), ("target", "plan")):
+        commands = {
+            name: command
+            for name, command in record.calls
+            if (command.X_BT is None) == (kind == "state")
+        }
+        assert set(commands) == {"a", "b"}
+        for command in commands.values():
             assert command.verb == verb
-            assert (command.velocity_scaling, command.acceleration_scaling) == (0.3, 0.45)
+            assert command.scaling == MotionScaling(0.3, 0.45)
 
 
 @pytest.mark.parametrize("typed", [0.0, -5.0, 1e9, math.nan, math.inf, "", "fast", None, True])

@@ -51,7 +51,7 @@ def drawn(viewer):
 
 
 def show(viewer, world):
-    viewer.update_scene("franka", world.scene)
+    viewer.robot("franka").update_scene(world.scene)
     return drawn(viewer)
 
 
@@ -161,7 +161,7 @@ def plan(viewer, seconds=2.0):
     goal = FRANKA.home.copy()
     goal[0] += 1.0
     rows = np.linspace(FRANKA.home, goal, 11)
-    viewer.update_plan("franka", np.linspace(5.0, 5.0 + seconds, 11), rows)
+    viewer.robot("franka").update_plan(np.linspace(5.0, 5.0 + seconds, 11), rows)
     return rows
 
 
@@ -219,19 +219,21 @@ def test_the_curves_of_a_plan_are_shown_before_it_is_executed(viewer):
 
 def test_the_planner_is_told_how_to_plan(open_viewer):
     viewer = open_viewer(ViewedRobot.of(FRANKA, followers=(PLANNER,)))
-    assert viewer.planner_options("franka") == PlannerOptions()
+    assert viewer.robot("franka").planner_options == PlannerOptions()
     goals = planning(viewer).goals
     goals.planner.value, goals.time.value, goals.start.value = "RRTstar", 7.0, "ready"
     goals.attempts.value, goals.keep.value = 3, True
-    assert viewer.planner_options("franka") == PlannerOptions("RRTstar", 7.0, 3, "ready", True)
+    assert viewer.robot("franka").planner_options == PlannerOptions(
+        "RRTstar", 7.0, 3, "ready", True
+    )
 
 
 def test_a_random_goal_moves_the_sliders_within_the_limits_free_of_collisions(open_viewer):
     viewer = open_viewer(ViewedRobot.of(FRANKA, followers=(PLANNER,)))
     live = viewer._robots["franka"]
-    before = live.slider_values()
+    before = live.joint_sliders
     as_page(viewer, live.planning.goals.random, value=True)
-    after, names = live.slider_values(), live.viewed.planned_joints
+    after, names = live.joint_sliders, live.viewed.planned_joints
     assert live.goal_state.active
     assert live.planning.goals.goal.value == "joint sliders"
     assert sum(after[name] != before[name] for name in names) >= 6
@@ -241,20 +243,20 @@ def test_a_random_goal_moves_the_sliders_within_the_limits_free_of_collisions(op
     assert ((low <= values) & (values <= high)).all()
     world, checker = World(), CollisionChecker(FRANKA, names)
     world.add(world_object("wall", Box((0.1, 2.0, 2.0)), from_xyz_rpy((0.3, 0.0, 0.0))))
-    viewer.update_scene("franka", world.scene)
+    viewer.robot("franka").update_scene(world.scene)
     viewer.flush()
     checker.set_scene(world.scene)
     for _ in range(8):
         as_page(viewer, live.planning.goals.random, value=True)
-        found = live.slider_values()
+        found = live.joint_sliders
         assert checker.is_free([found[name] for name in names])
     world.add(world_object("rock", Box((4.0, 4.0, 4.0)), np.eye(4)))
-    viewer.update_scene("franka", world.scene)
+    viewer.robot("franka").update_scene(world.scene)
     viewer.flush()
     as_page(viewer, live.planning.goals.random, value=True)
     live.planning.goals.refresh()
     assert "in collision" in live.planning.goals._message.content
-    assert live.slider_values() == found
+    assert live.joint_sliders == found
 
 
 def refreshed(viewer) -> bool:
@@ -269,9 +271,9 @@ def test_a_plan_is_hidden_once_it_is_executed(viewer):
     path = planning(viewer).path
     rows = plan(viewer)
     for q in rows[:-1]:
-        viewer.update_joints("franka", q)
+        viewer.robot("franka").update_joints(q)
         assert refreshed(viewer)
-    viewer.update_joints("franka", rows[-1])
+    viewer.robot("franka").update_joints(rows[-1])
     assert not refreshed(viewer)
     viewer.flush()
     assert not path.ghost.base.visible
@@ -280,24 +282,24 @@ def test_a_plan_is_hidden_once_it_is_executed(viewer):
     assert refreshed(viewer)
     # The next plan is shown; one without motion does not count as executed.
     path.show.value = False
-    viewer.update_plan("franka", [0.0, 1.0], rows[::-10])
+    viewer.robot("franka").update_plan([0.0, 1.0], rows[::-10])
     assert not refreshed(viewer), "plans stay hidden"
     path.show.value = True
-    viewer.update_joints("franka", rows[0])
+    viewer.robot("franka").update_joints(rows[0])
     assert not refreshed(viewer)
-    viewer.update_plan("franka", [0.0, 1.0], rows[::-10])
+    viewer.robot("franka").update_plan([0.0, 1.0], rows[::-10])
     assert refreshed(viewer)
     assert refreshed(viewer)
     # A plan that was executed while no page was open, and one that still waits for its execution.
     for start, shown in ((rows[0], False), (rows[-1], True)):
-        viewer.update_joints("franka", start)
-        viewer.update_plan("franka", [0.0, 1.0], rows[::-10])
+        viewer.robot("franka").update_joints(start)
+        viewer.robot("franka").update_plan([0.0, 1.0], rows[::-10])
         path._received -= 10.0
         assert refreshed(viewer) == shown
     # A plan without motion, as to where the robot is, would only cover it.
-    viewer.update_plan("franka", [0.0, 0.0], rows[[0, 0]])
+    viewer.robot("franka").update_plan([0.0, 0.0], rows[[0, 0]])
     assert not refreshed(viewer)
-    viewer.update_plan("franka", [0.0, 1.0], rows[::-10])
+    viewer.robot("franka").update_plan([0.0, 1.0], rows[::-10])
     assert refreshed(viewer)
 
 
@@ -310,13 +312,13 @@ def test_a_plan_whose_execution_was_stopped_is_hidden(viewer, monkeypatch, share
     last = len(rows) - 1
     followed = [rows[-1] + 0.3] if share is None else rows[: int(share * last) + 1]
     for q in (*followed, *[followed[-1]] * 5):
-        viewer.update_joints("franka", q)
+        viewer.robot("franka").update_joints(q)
         viewer.flush()
         path.refresh_panel()
         now[0] += 0.3
     assert path.show.value == shown
     # The next plan is shown.
-    viewer.update_plan("franka", [0.0, 1.0], [followed[-1], rows[-1]])
+    viewer.robot("franka").update_plan([0.0, 1.0], [followed[-1], rows[-1]])
     viewer.flush()
     path.refresh_panel()
     assert path.show.value
@@ -326,13 +328,13 @@ def test_a_plan_whose_execution_was_stopped_is_hidden(viewer, monkeypatch, share
 def test_a_stop_before_the_robot_moves_hides_the_plan(open_viewer, seen):
     viewer = open_viewer(ViewedRobot.of(FRANKA), stops=True)
     rows = plan(viewer)
-    viewer.update_joints("franka", rows[0])
-    viewer.update_plan("franka", [0.0, 1.0], rows[:: len(rows) - 1])
+    viewer.robot("franka").update_joints(rows[0])
+    viewer.robot("franka").update_plan([0.0, 1.0], rows[:: len(rows) - 1])
     assert not seen or refreshed(viewer)
     viewer.set_stopped("stopped by /stop")
     assert not refreshed(viewer)
     # Plans that are made during the stop are shown, also after it.
-    viewer.update_plan("franka", [0.0, 1.0], rows[:: len(rows) - 1])
+    viewer.robot("franka").update_plan([0.0, 1.0], rows[:: len(rows) - 1])
     assert refreshed(viewer)
     viewer.set_stopped("")
     assert refreshed(viewer)
@@ -349,10 +351,10 @@ def test_a_newer_plan_takes_the_place_and_a_bad_one_does_not(viewer):
         ([0.0, np.nan], rows[:2]), ([0.0, 1.0], np.full((2, 9), np.nan)),
     ):  # fmt: skip
         with pytest.raises(InvalidCommand):
-            viewer.update_plan("franka", times, bad)
+            viewer.robot("franka").update_plan(times, bad)
     viewer.flush()
     np.testing.assert_allclose(path.ghost.q, rows[-1])
-    viewer.update_plan("franka", [0.0], rows[3:4])
+    viewer.robot("franka").update_plan([0.0], rows[3:4])
     viewer.flush()
     np.testing.assert_allclose(path.ghost.q, rows[3])
     assert path._line is None, "one point is no line"
@@ -362,9 +364,9 @@ def test_a_robot_without_a_tool_shows_no_plans(open_viewer):
     viewer = open_viewer(ViewedRobot(hand_made()))
     assert planning(viewer, viewer.robot_names[0]) is None
     with pytest.raises(InvalidCommand):
-        viewer.update_plan(viewer.robot_names[0], [0.0], np.zeros((1, 4)))
+        viewer.robot(viewer.robot_names[0]).update_plan([0.0], np.zeros((1, 4)))
     with pytest.raises(InvalidCommand):
-        viewer.update_scene(viewer.robot_names[0], World().scene)
+        viewer.robot(viewer.robot_names[0]).update_scene(World().scene)
     with pytest.raises(UnknownFrame, check=about("no_link")):
         ViewedRobot(hand_made(), tool="no_link")
 

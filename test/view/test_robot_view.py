@@ -65,7 +65,7 @@ def test_each_link_stands_where_forward_kinematics_says(open_viewer, toy):
     X_WR = pose((0.5, -1.0, 0.2), (0.1, 0.2, 0.3))
     viewer = open_viewer(ViewedRobot(toy, X_WR=X_WR))
     q = np.array([-0.7, 1.1, 0.02, 2.0])
-    viewer.update_joints("toy", q)
+    viewer.robot("toy").update_joints(q)
     viewer.flush()
     expected = X_WR @ LinkPoses(toy.tree).in_root(q)
     links = viewer._robots["toy"].view.links
@@ -135,7 +135,7 @@ def test_only_links_whose_joint_moved_are_sent(open_viewer, toy):
 
 def test_nan_leaves_a_joint_where_it_was(open_viewer, toy):
     viewer = open_viewer(ViewedRobot(toy))
-    viewer.update_joints("toy", [np.nan, 1.0, np.inf, -np.inf])
+    viewer.robot("toy").update_joints([np.nan, 1.0, np.inf, -np.inf])
     viewer.flush()
     view = viewer._robots["toy"].view
     np.testing.assert_allclose(view.q, [0.3, 1.0, 0.05, 0.0])
@@ -147,10 +147,10 @@ def test_nan_leaves_a_joint_where_it_was(open_viewer, toy):
 def test_bad_base_pose_is_refused_and_the_last_one_stays(open_viewer, toy):
     viewer = open_viewer(ViewedRobot(toy, drive=True))
     good = pose((1.0, 2.0, 0.0), (0, 0, 0.5))
-    viewer.update_base("toy", good)
+    viewer.robot("toy").update_base(good)
     for bad in (np.full((4, 4), np.nan), 2.0 * np.eye(4), np.diag([1.0, 1, -1, 1])):
         with pytest.raises(InvalidCommand):
-            viewer.update_base("toy", bad)
+            viewer.robot("toy").update_base(bad)
     viewer.flush()
     np.testing.assert_allclose(node_pose(viewer._robots["toy"].view.base), good, atol=1e-6)
 
@@ -158,7 +158,7 @@ def test_bad_base_pose_is_refused_and_the_last_one_stays(open_viewer, toy):
 def test_ghost_appears_moves_with_the_base_and_goes(open_viewer, toy):
     viewer = open_viewer(ViewedRobot(toy, X_WR=pose((3, 0, 0))))
     q = np.array([1.0, -1.0, 0.1, 0.0])
-    viewer.update_reference("toy", q)
+    viewer.robot("toy").update_reference(q)
     viewer.flush()
     live = viewer._robots["toy"]
     shape = node(viewer, live.ghost.links[1].name + "/visual_0")
@@ -167,7 +167,7 @@ def test_ghost_appears_moves_with_the_base_and_goes(open_viewer, toy):
     np.testing.assert_allclose(
         world_pose(viewer._server.scene, live.ghost.links[1].name), X_WL[1], atol=1e-5
     )
-    viewer.update_reference("toy", None)
+    viewer.robot("toy").update_reference(None)
     viewer.flush()
     assert not live.ghost.base.visible
 

@@ -44,7 +44,7 @@ def editor(viewer):
 
 
 def select(viewer, world, name):
-    viewer.update_scene("franka", world.scene)
+    viewer.robot("franka").update_scene(world.scene)
     viewer.flush()
     refresh(viewer)
     as_page(viewer, editor(viewer).choice, value=name)
@@ -71,7 +71,7 @@ def test_an_object_is_attached_to_the_tool_and_detached(viewer):
     viewer.on_attach.wait_for(lambda calls: calls == [("franka", "box", TOOL)])
     assert visible(viewer) >= {"attach"}, "until the owner of the scene has attached it"
     world.attach_object("box", TOOL, pose((0.4, 0.0, 0.5)))
-    viewer.update_scene("franka", world.scene)
+    viewer.robot("franka").update_scene(world.scene)
     viewer.flush()
     refresh(viewer)
     assert visible(viewer) == {"detach"}
@@ -81,7 +81,7 @@ def test_an_object_is_attached_to_the_tool_and_detached(viewer):
     as_page(viewer, panel.detach, value=True)
     viewer.on_attach.wait_for(lambda calls: calls[1:] == [("franka", "box", "")])
     world.detach("box", pose((0.4, 0.0, 0.5)))
-    viewer.update_scene("franka", world.scene)
+    viewer.robot("franka").update_scene(world.scene)
     viewer.flush()
     refresh(viewer)
     assert "attach" in visible(viewer)
@@ -175,7 +175,7 @@ def viewer_of_object_editor(open_viewer):
     world = World()
     for item in OBJECTS.values():
         world.add(item)
-    viewer.update_scene("franka", world.scene)
+    viewer.robot("franka").update_scene(world.scene)
     viewer.flush()
     refresh(viewer)
     return viewer

@@ -231,14 +231,14 @@ def test_trail_appears_in_the_scene_and_can_be_cleared(open_viewer, toy):
     viewer = open_viewer(ViewedRobot(toy, "rover", drive=True))
     scene = viewer._server.scene
     for x in np.arange(0.0, 0.5, 0.05):
-        viewer.update_base("rover", pose((x, 0.0, 0.0)))
+        viewer.robot("rover").update_base(pose((x, 0.0, 0.0)))
     viewer.flush()
     assert scene.get_handle_by_name("/trails/rover").points.shape == (9, 2, 3)
     viewer._robots["rover"].request_clear_trail()
     viewer.flush()
     assert scene.get_handle_by_name("/trails/rover") is None
-    viewer.update_base("rover", pose((0.6, 0.0, 0.0)))
-    viewer.update_base("rover", pose((0.7, 0.0, 0.0)))
+    viewer.robot("rover").update_base(pose((0.6, 0.0, 0.0)))
+    viewer.robot("rover").update_base(pose((0.7, 0.0, 0.0)))
     viewer.flush()
     assert len(scene.get_handle_by_name("/trails/rover").points) == 1
 

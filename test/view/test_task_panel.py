@@ -43,7 +43,7 @@ def panel(viewer):
 
 
 def show(viewer, **changed):
-    viewer.update_task("franka", progress(**changed))
+    viewer.robot("franka").update_task(progress(**changed))
     refresh(viewer)
 
 
@@ -183,5 +183,5 @@ def test_what_is_no_status_is_refused(text):
 def test_robots_without_fingers_have_no_tasks(open_viewer):
     viewer = open_viewer(ViewedRobot.of(load_robot("ur5e"), in_suite=True))
     assert viewer._robots["ur5e"].tasks is None
-    viewer.update_task("ur5e", progress())
-    viewer.set_task_message("ur5e", "none")
+    viewer.robot("ur5e").update_task(progress())
+    viewer.robot("ur5e").set_task_message("none")

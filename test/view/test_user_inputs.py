@@ -40,7 +40,7 @@ JOINT = FRANKA.joint_names[0]
 def viewer(open_viewer):
     viewer = open_viewer(ViewedRobot.of(FRANKA, followers=(IK,), edits_scene=True))
     viewer.on_joint_target = Record()
-    viewer.update_joints("franka", FRANKA.home)
+    viewer.robot("franka").update_joints(FRANKA.home)
     viewer.flush()
     refresh(viewer)
     return viewer
@@ -66,7 +66,7 @@ def test_sliders_show_no_new_state_while_one_is_held(viewer):
     panel = live(viewer).joints
     shown = dict(panel.values)
     viewer.slider_hold.hold()
-    viewer.update_joints("franka", FRANKA.home + 0.1)
+    viewer.robot("franka").update_joints(FRANKA.home + 0.1)
     refresh(viewer)
     assert panel.values == shown
     viewer.slider_hold.release()
@@ -103,7 +103,9 @@ def test_a_pose_entered_after_a_drag_moves_the_handles(viewer, monkeypatch):
 def test_a_pose_is_not_replaced_while_it_is_edited(viewer):
     pose = live(viewer).target.pose
     as_page(viewer, pose.position, value=(0.4, 0.1, 0.5))
-    viewer.update_joints("franka", FRANKA.home + 0.1)  # the tool, where the target would be, moves
+    viewer.robot("franka").update_joints(
+        FRANKA.home + 0.1
+    )  # the tool, where the target would be, moves
     viewer.flush()
     refresh(viewer)
     assert pose.position.value == pytest.approx((0.4, 0.1, 0.5))
@@ -313,7 +315,7 @@ def test_a_plan_that_plays_sends_nothing_to_its_slider(open_viewer):
     viewer = open_viewer(ViewedRobot.of(FRANKA))
     server, path = viewer._server, viewer._robots["franka"].planning.path
     rows = np.linspace(FRANKA.home, FRANKA.home + 0.2, 5)
-    viewer.update_plan("franka", np.linspace(0.0, 100.0, 5), rows)
+    viewer.robot("franka").update_plan(np.linspace(0.0, 100.0, 5), rows)
     on_loop(server, path.refresh_panel)
     values = pushed(server, path.playback.scrub)
     path.playback._start -= 30.0
@@ -407,12 +409,12 @@ def test_joint_sliders_show_degrees_and_command_radians(open_viewer):
 def test_sliders_follow_the_robot_in_degrees(open_viewer):
     viewer = open_viewer(ViewedRobot(hand_made()))
     show(viewer, "deg")
-    viewer.update_joints("toy", [0.5, np.nan, 0.02, 0.0])
+    viewer.robot("toy").update_joints([0.5, np.nan, 0.02, 0.0])
     refresh(viewer)
     live = viewer._robots["toy"]
     assert live.joints.sliders["toy_pan"].value == pytest.approx(np.rad2deg(0.5), abs=0.05)
-    assert live.slider_values()["toy_pan"] == pytest.approx(0.5, abs=1e-3)
-    assert live.slider_values()["toy_slide"] == pytest.approx(0.02)
+    assert live.joint_sliders["toy_pan"] == pytest.approx(0.5, abs=1e-3)
+    assert live.joint_sliders["toy_slide"] == pytest.approx(0.02)
 
 
 def test_a_value_rounded_beyond_a_limit_commands_the_limit(open_viewer):
@@ -430,7 +432,7 @@ def test_the_rotation_of_a_target_and_its_steps(open_viewer):
     viewer.on_target = record = Record()
     pose = viewer._robots["franka"].target.pose
     X = from_xyz_rpy((0.4, 0.1, 0.3), (0.2, -0.3, 0.5))
-    viewer.update_target("franka", X)
+    viewer.robot("franka").update_target(X)
     viewer.flush()
     refresh(viewer)
     assert pose.rotation.label == "RPY [rad]"

@@ -129,7 +129,7 @@ def test_spheres_have_the_colours_of_their_distances(open_viewer):
     planning = viewer._robots["franka"].planning
     world = World()
     world.add(world_object("box", Box((0.1, 0.4, 0.4)), pose((0.45, 0.1, 0.4), (0.0, 0.3, 0.2))))
-    viewer.update_scene("franka", world.scene)
+    viewer.robot("franka").update_scene(world.scene)
     planning.show_spheres.value = True
     viewer.flush()
     checker = CollisionChecker(FRANKA)
@@ -140,7 +140,7 @@ def test_spheres_have_the_colours_of_their_distances(open_viewer):
     assert np.abs(drawn.astype(int) - expected.astype(int)).max() <= 25, "one step of the scale"
     world.clear()
     planning.spheres._due = 0.0
-    viewer.update_scene("franka", world.scene)
+    viewer.robot("franka").update_scene(world.scene)
     viewer.flush()
     assert all(node.batched_colors.shape == (3,) for node in planning.spheres.nodes)
 
@@ -176,8 +176,8 @@ def test_handles_that_are_held_are_not_moved_by_others(open_viewer):
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda v: v.update_target("franka", np.eye(3)), "franka: target"),
-        (lambda v: v.update_target("franka", np.full((4, 4), np.nan)), "franka: target"),
+        (lambda v: v.robot("franka").update_target(np.eye(3)), "franka: target"),
+        (lambda v: v.robot("franka").update_target(np.full((4, 4), np.nan)), "franka: target"),
         (lambda v: Drawing(np.zeros((3, 3)), (0, 0, 0)), "points"),
         (lambda v: Drawing(np.full((2, 3), np.nan), (0, 0, 0)), "points"),
     ],
@@ -191,9 +191,9 @@ def test_bad_targets_and_drawings(open_viewer, call, text):
 def test_who_has_no_followers_has_no_target(open_viewer):
     viewer = open_viewer(ViewedRobot.of(FRANKA))
     with pytest.raises(InvalidCommand):
-        viewer.update_target("franka", np.eye(4))
-    viewer.set_target_message("franka", "nothing to be said here", PLANNER)
-    assert not viewer.wants_tree("franka")
+        viewer.robot("franka").update_target(np.eye(4))
+    viewer.robot("franka").set_target_message("nothing to be said here", PLANNER)
+    assert not viewer.robot("franka").wants_tree
 
 
 def test_sizes_of_new_objects():

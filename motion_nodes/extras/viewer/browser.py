@@ -19,9 +19,8 @@ import numpy as np
 import viser
 from viser import _icons
 
-from motion_nodes.core.scene.scene import Scene, WorldObject
+from motion_nodes.core.scene.scene import WorldObject
 from motion_nodes.errors import InvalidConfig, RobotNotFound
-from motion_nodes.extras.tasks.task_plan import TaskProgress
 from motion_nodes.extras.viewer.displays import Displays
 from motion_nodes.extras.viewer.live_robot import LiveRobot
 from motion_nodes.extras.viewer.page_server import (
@@ -45,7 +44,7 @@ from motion_nodes.extras.viewer.panel_style import (
     on_loop,
     plain,
 )
-from motion_nodes.extras.viewer.planning_view import Drawing, notify
+from motion_nodes.extras.viewer.planning_view import notify
 from motion_nodes.extras.viewer.recording_panel import (
     RecordedImages,
     RecordedMotion,
@@ -71,7 +70,6 @@ from motion_nodes.extras.viewer.ui_commands import (
     MotionScaling,
     PanelEvents,
     PlanCommand,
-    PlannerOptions,
     SliderHold,
     TargetCommand,
     TaskCommand,
@@ -215,8 +213,9 @@ class ViewPanel:
 class BrowserViewer:
     """Serves a page that displays robots and accepts commands for them.
 
-    Updates may come from any thread at any rate: only the newest is kept, and all links that moved
-    are sent together at most ``rate`` times a second. Without an open page nothing is sent.
+    Updates of a :meth:`robot` may come from any thread at any rate: only the newest is kept, and
+    all links that moved are sent together at most ``rate`` times a second. Without an open page
+    nothing is sent.
 
     Commands given on the page are passed to the ``on_...`` callbacks, None initially. They are
     called one at a time on a single thread of the viewer. If a callback is slow, superseded values
@@ -317,7 +316,7 @@ class BrowserViewer:
         """Frames, a point cloud and an image; None without ``displays``."""
         self._recording: RecordingPanel | None = None
         if displays:
-            self.displays = Displays(self._server, self._drawing, self._on_loop)
+            self.displays = Displays(self._server, self._drawing, self.run_on_loop)
             self._recording = RecordingPanel(
                 self._server, {robot.name: robot for robot in robots},
                 lambda name, content: invoke(self.on_recording, name, content),
@@ -385,160 +384,16 @@ class BrowserViewer:
 
     # ---- updates
 
-    def update_joints(self, name: str, q: object, v: object | None = None) -> None:
-        """Show joint positions.
-
-        Args:
-            name: the robot.
-            q: positions in the order of its ``joint_names`` [rad or m], shape (n,); NaN and
-                infinite values leave a joint unchanged.
-            v: velocities for the plots [rad/s or m/s], shape (n,).
-
-        Raises:
-            RobotNotFound: no such robot.
-            InvalidCommand: not n numbers; nothing changes.
-        """
-        self._robot(name).set_joints(q, v)
-        self._drawing.request_if_watched()
-
-    def update_base(self, name: str, X_WB: object) -> None:
-        """Show the pose of the root link, and extend its trail.
-
-        Args:
-            name: the robot.
-            X_WB: pose of the root link in the world, shape (4, 4).
-
-        Raises:
-            RobotNotFound: no such robot.
-            InvalidCommand: not a finite rigid pose; the previous one is kept.
-        """
-        self._robot(name).set_base(X_WB)
-        self._drawing.request_if_watched()
-
-    def update_reference(self, name: str, q: object | None) -> None:
-        """Show the joint reference as a translucent ghost.
-
-        Args:
-            name: the robot.
-            q: positions as in :meth:`update_joints`; None hides the ghost.
-
-        Raises:
-            RobotNotFound: no such robot.
-            InvalidCommand: not n numbers; nothing changes.
-        """
-        self._robot(name).set_reference(q)
-        self._drawing.request_if_watched()
-
-    def update_scene(self, name: str, scene: Scene) -> None:
-        """Show the planning scene of a robot, with attached bodies, in its ``scene_frame``.
-
-        Args:
-            name: the robot.
-            scene: replaces the previous scene.
-
-        Raises:
-            RobotNotFound: no such robot.
-            InvalidCommand: the robot has no tool.
-        """
-        self._robot(name).required_planning().set_scene(scene)
-        self._drawing.request_if_watched()
-
-    def update_plan(self, name: str, times: object, positions: object) -> None:
-        """Show a planned trajectory by a ghost and the path of the tool.
-
-        Args:
-            name: the robot.
-            times: time of each row [s], shape (m,), not decreasing.
-            positions: positions of all joints [rad or m], shape (m, n).
-
-        Raises:
-            RobotNotFound: no such robot.
-            InvalidCommand: wrong shapes or values, or the robot has no tool.
-        """
-        self._robot(name).required_planning().path.set_plan(times, positions)
-        self._drawing.request_if_watched()
-
-    def update_target(self, name: str, X_BT: object) -> None:
-        """Show the target of the tool, as the pose of its handle.
-
-        Args:
-            name: the robot.
-            X_BT: pose of the tool in the robot's scene frame, shape (4, 4).
-
-        Raises:
-            RobotNotFound: no such robot.
-            InvalidCommand: not a finite rigid pose, or the robot has no target.
-        """
-        self._robot(name).required_target().set_target(X_BT)
-        self._drawing.request_if_watched()
-
-    def update_tree(self, name: str, drawings: Sequence[Drawing]) -> None:
-        """Show the search tree of a planner in the robot's scene frame.
-
-        Args:
-            name: the robot.
-            drawings: replace the previous ones.
-
-        Raises:
-            RobotNotFound: no such robot.
-            InvalidCommand: the robot has no tool.
-        """
-        self._robot(name).required_planning().tree.set_drawings(drawings)
-        self._drawing.request_if_watched()
-
-    def wants_tree(self, name: str) -> bool:
-        """Return whether the search tree of a robot is to be shown.
+    def robot(self, name: str) -> LiveRobot:
+        """Return a robot, which takes updates.
 
         Raises:
             RobotNotFound: no such robot.
         """
-        planning = self._robot(name).planning
-        return planning is not None and bool(planning.show_tree.value)
-
-    def set_target_message(self, name: str, text: str, follower: str) -> None:
-        """Show the status of a controller below the target of a robot; ignored without a target.
-
-        Args:
-            name: the robot.
-            text: one line of plain text.
-            follower: the controller; its status is shown while it is selected.
-
-        Raises:
-            RobotNotFound: no such robot.
-        """
-        target = self._robot(name).target
-        if target is not None:
-            target.set_message(text, follower)
-
-    def joint_sliders(self, name: str) -> dict[str, float]:
-        """Return the positions that the joint sliders of a robot show [rad or m], by joint.
-
-        Raises:
-            RobotNotFound: no such robot.
-        """
-        return self._robot(name).slider_values()
-
-    def planner_options(self, name: str) -> PlannerOptions:
-        """Return how to plan to the goals of a robot's panel.
-
-        Raises:
-            RobotNotFound: no such robot.
-        """
-        planning = self._robot(name).planning
-        goals = None if planning is None else planning.goals
-        return PlannerOptions() if goals is None else goals.options
-
-    def set_plan_message(self, name: str, text: str) -> None:
-        """Show the status of the planner where it is commanded; ignored without a planner.
-
-        Raises:
-            RobotNotFound: no such robot.
-        """
-        robot = self._robot(name)
-        if robot.planning is not None and robot.planning.goals is not None:
-            robot.planning.goals.set_message(text)
-        if robot.goal_state is not None:
-            robot.goal_state.set_message(text)
+        try:
+            return self._robots[name]
+        except KeyError:
+            raise RobotNotFound(name, self._robots, "the viewer") from None
 
     def notify(self, title: str, text: str) -> None:
         """Show a notification on all open pages for some seconds.
@@ -547,78 +402,11 @@ class BrowserViewer:
             title: of the notification.
             text: one or several lines of plain text.
         """
-        self._on_loop(lambda: notify(self._server.get_clients().values(), title, text))
-
-    def set_scene_message(self, name: str, text: str) -> None:
-        """Show one line of text below the object editor of a robot; ignored without one.
-
-        Raises:
-            RobotNotFound: no such robot.
-        """
-        planning = self._robot(name).planning
-        if planning is not None and planning.editor is not None:
-            planning.editor.set_message(text)
-
-    def set_recovery_message(self, name: str, text: str) -> None:
-        """Show the result of a recovery on the robot's plan tab; ignored without one.
-
-        Raises:
-            RobotNotFound: no such robot.
-        """
-        planning = self._robot(name).planning
-        if planning is not None:
-            planning.set_recovery_message(text)
-            self._drawing.request_if_watched()
-
-    def set_suction(self, name: str, state: str, held: str) -> None:
-        """Show the state of a robot's surface gripper and its button.
-
-        Args:
-            name: the robot.
-            state: such as ``open`` or ``closed``.
-            held: names of the held objects.
-
-        Raises:
-            RobotNotFound: no such robot.
-        """
-        panel = self._robot(name).suction
-        if panel is not None:
-            self._on_loop(lambda: panel.show(state, held))
-
-    def update_task(self, name: str, progress: TaskProgress) -> None:
-        """Show the status of a robot's task server; ignored without its tab.
-
-        Raises:
-            RobotNotFound: no such robot.
-        """
-        panel = self._robot(name).tasks
-        if panel is not None:
-            panel.set_progress(progress)
-            self._drawing.request_if_watched()
-
-    def set_task_message(self, name: str, text: str) -> None:
-        """Show why a task was not sent; ignored without a tab of tasks.
-
-        Raises:
-            RobotNotFound: no such robot.
-        """
-        panel = self._robot(name).tasks
-        if panel is not None:
-            panel.set_message(text)
-            self._drawing.request_if_watched()
+        self.run_on_loop(lambda: notify(self._server.get_clients().values(), title, text))
 
     def update_health(self, reports: Sequence[Health]) -> None:
         """Show diagnostics of nodes; each report replaces the previous one of its node."""
         self._health.set_reports(reports)
-
-    def set_message(self, name: str, text: str) -> None:
-        """Show one line of plain text below the status line of a robot.
-
-        Raises:
-            RobotNotFound: no such robot.
-        """
-        self._robot(name).set_message(text)
-        self._drawing.request_if_watched()
 
     def set_stopped(self, reason: str) -> None:
         """Show why all robots are stopped, with a button to resume; empty: not stopped.
@@ -657,31 +445,9 @@ class BrowserViewer:
         if self._recording is not None:
             self._recording.set_motions(motions, text, images)
 
-    def set_drive_message(self, name: str, text: str, *, driving: bool = False) -> None:
-        """Show the status of a motion to a click on the floor; ignored without one.
-
-        Args:
-            name: the robot.
-            text: the status; empty: none.
-            driving: whether the motion continues; its goal is marked until it ends.
-
-        Raises:
-            RobotNotFound: no such robot.
-        """
-        goal = self._robot(name).floor_goal
-        if goal is not None:
-            goal.set_message(text, driving=driving)
-            self._drawing.request_if_watched()
-
     # ---- internal
 
-    def _robot(self, name: str) -> LiveRobot:
-        try:
-            return self._robots[name]
-        except KeyError:
-            raise RobotNotFound(name, self._robots, "the viewer") from None
-
-    def _on_loop(self, call: Callable[[], None]) -> None:
+    def run_on_loop(self, call: Callable[[], None]) -> None:
         """Schedule a call on viser's event loop."""
         try:
             self._loop.call_soon_threadsafe(call)
@@ -734,7 +500,7 @@ class BrowserViewer:
                     live.draw_trail()
             self._draw_others()
         if panel:
-            self._on_loop(self._refresh_panels)
+            self.run_on_loop(self._refresh_panels)
 
     def _draw_others(self) -> None:
         """Send changes of displays and recording."""

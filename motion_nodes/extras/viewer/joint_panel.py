@@ -138,14 +138,9 @@ class GoalStatePanel:
         Args:
             verb: ``plan``, ``execute`` or ``stop``.
         """
-        values, scaling = self.values(), self._scaling()
+        values = self.values()
         joints = {name: values[name] for name in self._viewed.planned_joints if name in values}
-        return PlanCommand(
-            verb,
-            joints=joints,
-            velocity_scaling=scaling.velocity,
-            acceleration_scaling=scaling.acceleration,
-        )
+        return PlanCommand(verb, joints=joints, scaling=self._scaling())
 
     def set_message(self, text: str) -> None:
         """Store the status of the planner, shown below the buttons."""

@@ -12,13 +12,15 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import viser
 
 from motion_nodes.core.robot.tree import JointKind
+from motion_nodes.core.scene.scene import Scene
 from motion_nodes.errors import InvalidCommand
+from motion_nodes.extras.tasks.task_plan import TaskProgress
 from motion_nodes.extras.viewer.drive_panel import DrivePanel
 from motion_nodes.extras.viewer.joint_panel import GoalStatePanel, JointPanel
 from motion_nodes.extras.viewer.panel_style import (
@@ -28,12 +30,12 @@ from motion_nodes.extras.viewer.panel_style import (
     robot_line,
     show_text,
 )
-from motion_nodes.extras.viewer.planning_view import PlanningView
+from motion_nodes.extras.viewer.planning_view import Drawing, PlanningView
 from motion_nodes.extras.viewer.plot_panel import JointHistory, PlotPanel
 from motion_nodes.extras.viewer.robot_view import GHOST, RobotView, bounding_sphere, ghost_of
 from motion_nodes.extras.viewer.suite_panels import TaskPanel
 from motion_nodes.extras.viewer.target_gizmo import TargetGizmo
-from motion_nodes.extras.viewer.ui_commands import PanelEvents
+from motion_nodes.extras.viewer.ui_commands import MotionScaling, PanelEvents, PlannerOptions
 from motion_nodes.extras.viewer.viewed_robot import PLANNER, ViewedRobot, checked_pose
 from motion_nodes.typing import Array
 
@@ -287,7 +289,7 @@ class LiveRobot:
         unit: AngleUnit,
     ) -> None:
         """Add the robot and its part of the panel."""
-        self.viewed = viewed
+        self.viewed, self._events = viewed, events
         self._scene = server.scene
         self._lock = threading.Lock()
         self._q: Array = np.full(len(viewed.model.joint_names), np.nan)
@@ -327,8 +329,8 @@ class LiveRobot:
             with tabs.add_tab("Joints"):
                 if viewed.planned_joints and PLANNER in viewed.followers:
                     self.goal_state = GoalStatePanel(
-                        server, viewed, self.view.base.name, self.slider_values, events.scaling,
-                        events.plan,
+                        server, viewed, self.view.base.name, lambda: self.joint_sliders,
+                        events.scaling, events.plan,
                     )  # fmt: skip
                 self.joints = JointPanel(gui, viewed, events, unit, self.goal_state)
                 self.suction = SuctionPanel(gui, events.suction)
@@ -363,17 +365,24 @@ class LiveRobot:
         with self._lock:
             return self.viewed.X_WR if self._X_WB is None else self._X_WB
 
-    def slider_values(self) -> dict[str, float]:
-        """Return the positions that the joint sliders show [rad or m], by joint."""
-        return {} if self.joints is None else dict(self.joints.values)
-
     def _base_node(self) -> str:
         """Return the path of the scene node of the robot's scene frame."""
         names = self.viewed.model.tree.frame_names
         return str(self.view.links[names.index(self.viewed.scene_frame or names[0])].name)
 
-    def set_joints(self, q: object, v: object | None) -> None:
-        """Store joint positions and velocities; see ``BrowserViewer.update_joints``."""
+    # ---- updates, from any thread
+
+    def update_joints(self, q: object, v: object | None = None) -> None:
+        """Show joint positions.
+
+        Args:
+            q: positions in the order of its ``joint_names`` [rad or m], shape (n,); NaN and
+                infinite values leave a joint unchanged.
+            v: velocities for the plots [rad/s or m/s], shape (n,).
+
+        Raises:
+            InvalidCommand: not n numbers; nothing changes.
+        """
         values = self.viewed.checked_positions(q, "update_joints")
         speeds = np.full_like(values, np.nan)
         if v is not None:
@@ -384,9 +393,14 @@ class LiveRobot:
             self._history.add(now, self._q, speeds)
             self._state_dirty = self._has_joint_states = True
             self._freshness.arrived(now)
+        self._events.updated()
 
-    def set_base(self, X_WB: object) -> None:
-        """Store the pose of the base; see ``BrowserViewer.update_base``."""
+    def update_base(self, X_WB: object) -> None:
+        """Show the pose of the root link in the world, shape (4, 4), and extend its trail.
+
+        Raises:
+            InvalidCommand: not a finite rigid pose; the previous one is kept.
+        """
         pose = checked_pose(X_WB, f"{self.viewed.name}: base pose X_WB")
         with self._lock:
             self._X_WB = pose
@@ -394,42 +408,159 @@ class LiveRobot:
             self._state_dirty = True
             # The displayed rate is that of joint states, else of base poses.
             self._freshness.arrived(time.monotonic(), counts=not self._has_joint_states)
+        self._events.updated()
 
-    def set_reference(self, q: object | None) -> None:
-        """Store the joint reference drawn as a ghost; None hides it."""
+    def update_reference(self, q: object | None) -> None:
+        """Show the joint reference as a translucent ghost.
+
+        Args:
+            q: positions as in :meth:`update_joints`; None hides the ghost.
+
+        Raises:
+            InvalidCommand: not n numbers; nothing changes.
+        """
         values = None if q is None else self.viewed.checked_positions(q, "update_reference")
         with self._lock:
             self._q_reference = values
             self._reference_dirty = True
+        self._events.updated()
 
-    def set_message(self, text: str) -> None:
-        """Store the message below the status line."""
-        with self._lock:
-            self._message = text
-
-    def required_planning(self) -> PlanningView:
-        """Return the view of scene and plans.
+    def update_scene(self, scene: Scene) -> None:
+        """Show the planning scene, with attached bodies, in the robot's ``scene_frame``.
 
         Raises:
             InvalidCommand: the robot has no tool.
         """
-        if self.planning is None:
-            raise InvalidCommand(
-                f"robot '{self.viewed.name}' has no tool: scenes and plans cannot be shown."
-            )
-        return self.planning
+        self._required_planning().set_scene(scene)
+        self._events.updated()
 
-    def required_target(self) -> TargetGizmo:
-        """Return the target of the tool.
+    def update_plan(self, times: object, positions: object) -> None:
+        """Show a planned trajectory by a ghost and the path of the tool.
+
+        Args:
+            times: time of each row [s], shape (m,), not decreasing.
+            positions: positions of all joints [rad or m], shape (m, n).
 
         Raises:
-            InvalidCommand: this robot has none.
+            InvalidCommand: wrong shapes or values, or the robot has no tool.
+        """
+        self._required_planning().path.set_plan(times, positions)
+        self._events.updated()
+
+    def update_target(self, X_BT: object) -> None:
+        """Show the target of the tool, as the pose of its handle.
+
+        Args:
+            X_BT: pose of the tool in the robot's scene frame, shape (4, 4).
+
+        Raises:
+            InvalidCommand: not a finite rigid pose, or the robot has no target.
         """
         if self.target is None:
             raise InvalidCommand(
                 f"robot '{self.viewed.name}' has no tool or no followers: targets cannot be shown."
             )
-        return self.target
+        self.target.set_target(X_BT)
+        self._events.updated()
+
+    def update_tree(self, drawings: Sequence[Drawing]) -> None:
+        """Show the search tree of a planner in the robot's scene frame.
+
+        Raises:
+            InvalidCommand: the robot has no tool.
+        """
+        self._required_planning().tree.set_drawings(drawings)
+        self._events.updated()
+
+    def update_task(self, progress: TaskProgress) -> None:
+        """Show the status of the task server; ignored without its tab."""
+        if self.tasks is not None:
+            self.tasks.set_progress(progress)
+            self._events.updated()
+
+    # ---- messages, each one line of plain text, ignored where there is nothing to show it
+
+    def notify(self, what: str, text: str) -> None:
+        """Show a notification on all open pages for some seconds, such as of a collision."""
+        self._events.notify(what, text)
+
+    def set_message(self, text: str) -> None:
+        """Show a text below the status line."""
+        with self._lock:
+            self._message = text
+        self._events.updated()
+
+    def set_target_message(self, text: str, follower: str) -> None:
+        """Show the status of a controller below the target, while the controller is selected."""
+        if self.target is not None:
+            self.target.set_message(text, follower)
+
+    def set_plan_message(self, text: str) -> None:
+        """Show the status of the planner where it is commanded."""
+        if self.planning is not None and self.planning.goals is not None:
+            self.planning.goals.set_message(text)
+        if self.goal_state is not None:
+            self.goal_state.set_message(text)
+
+    def set_scene_message(self, text: str) -> None:
+        """Show a text below the object editor."""
+        if self.planning is not None and self.planning.editor is not None:
+            self.planning.editor.set_message(text)
+
+    def set_recovery_message(self, text: str) -> None:
+        """Show the result of a recovery on the plan tab."""
+        if self.planning is not None:
+            self.planning.set_recovery_message(text)
+            self._events.updated()
+
+    def set_suction(self, state: str, held: str) -> None:
+        """Show the state of the surface gripper, such as ``open``, and names of held objects."""
+        if (panel := self.suction) is not None:
+            self._events.run_on_loop(lambda: panel.show(state, held))
+
+    def set_task_message(self, text: str) -> None:
+        """Show why a task was not sent."""
+        if self.tasks is not None:
+            self.tasks.set_message(text)
+            self._events.updated()
+
+    def set_drive_message(self, text: str, *, driving: bool = False) -> None:
+        """Show the status of a motion to a click on the floor; its goal is marked meanwhile."""
+        if self.floor_goal is not None:
+            self.floor_goal.set_message(text, driving=driving)
+            self._events.updated()
+
+    # ---- what is chosen on the page
+
+    @property
+    def joint_sliders(self) -> dict[str, float]:
+        """Positions that the joint sliders show [rad or m], by joint."""
+        return {} if self.joints is None else dict(self.joints.values)
+
+    @property
+    def planner_options(self) -> PlannerOptions:
+        """How to plan to the goals of the panel."""
+        goals = None if self.planning is None else self.planning.goals
+        return PlannerOptions() if goals is None else goals.options
+
+    @property
+    def scaling(self) -> MotionScaling:
+        """Scaling factors chosen on the page."""
+        return self._events.scaling()
+
+    @property
+    def wants_tree(self) -> bool:
+        """Whether the search tree is to be shown."""
+        return self.planning is not None and bool(self.planning.show_tree.value)
+
+    # ---- drawing
+
+    def _required_planning(self) -> PlanningView:
+        if self.planning is None:
+            raise InvalidCommand(
+                f"robot '{self.viewed.name}' has no tool: scenes and plans cannot be shown."
+            )
+        return self.planning
 
     @property
     def animated(self) -> bool:

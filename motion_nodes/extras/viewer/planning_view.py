@@ -319,15 +319,9 @@ class GoalPanel:
             else:
                 self._note = NO_GOAL
             return
-        scaling = self._scaling()
+        X_BT = self._target() if goal == TARGET and self._target is not None else None
         self._commanded(
-            PlanCommand(
-                verb,
-                state="" if goal == TARGET else goal,
-                X_BT=self._target() if goal == TARGET and self._target is not None else None,
-                velocity_scaling=scaling.velocity,
-                acceleration_scaling=scaling.acceleration,
-            )
+            PlanCommand(verb, "" if goal == TARGET else goal, X_BT=X_BT, scaling=self._scaling())
         )
 
 

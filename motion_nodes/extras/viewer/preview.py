@@ -94,9 +94,9 @@ def show_robot(robot: Robot, what: Any, world: World | None, port: int) -> Shown
     live.q, live.target = np.array(q), np.array(q)
     if world is not None:
         live.world = World(world.scene)
-        preview.viewer.update_scene(robot.name, world.scene)
+        preview.viewer.robot(robot.name).update_scene(world.scene)
     if moves:
-        preview.viewer.update_plan(robot.name, points.times, rows)
+        preview.viewer.robot(robot.name).update_plan(points.times, rows)
     return ShownRobot(preview)
 
 
@@ -288,17 +288,17 @@ class Preview:
             message = robot.set_tool_target(command.X_BT)
         except MotionError as error:
             message = str(error)
-        self.viewer.set_target_message(name, message, command.follower)
+        self.viewer.robot(name).set_target_message(message, command.follower)
 
     def _on_object(self, name: str, key: str, item: WorldObject | None) -> None:
         robot = self._robots[name]
         robot.set_object(key, item)
-        self.viewer.update_scene(name, robot.world.scene)
+        self.viewer.robot(name).update_scene(robot.world.scene)
 
     def _on_scene_load(self, name: str, items: tuple[WorldObject, ...]) -> None:
         robot = self._robots[name]
         robot.world.add(*items)
-        self.viewer.update_scene(name, robot.world.scene)
+        self.viewer.robot(name).update_scene(robot.world.scene)
 
     def _on_attach(self, name: str, key: str, link: str) -> None:
         robot = self._robots[name]
@@ -307,7 +307,7 @@ class Preview:
                 robot.attach(key, link)
         except MotionError as error:
             self.viewer.notify(f"{name}: {key}", str(error))
-        self.viewer.update_scene(name, robot.world.scene)
+        self.viewer.robot(name).update_scene(robot.world.scene)
 
     def _run(self) -> None:
         """Step until closed."""
@@ -319,7 +319,7 @@ class Preview:
                     # Bounded, so that robots do not jump after the process was suspended.
                     robot.step(min(now - last, 4 * PERIOD))
                     q, X_WB = robot.q.copy(), robot.X_WB
-                self.viewer.update_joints(name, q)
+                self.viewer.robot(name).update_joints(q)
                 if robot.robot.base is not None:
-                    self.viewer.update_base(name, X_WB)
+                    self.viewer.robot(name).update_base(X_WB)
             last = now

@@ -23,7 +23,12 @@ from motion_nodes.extras.viewer.panel_style import (
     plain,
     show_text,
 )
-from motion_nodes.extras.viewer.ui_commands import PLAN_VERBS, PanelEvents, TargetCommand
+from motion_nodes.extras.viewer.ui_commands import (
+    PLAN_VERBS,
+    PanelEvents,
+    PlanCommand,
+    TargetCommand,
+)
 from motion_nodes.extras.viewer.viewed_robot import PLANNER, RMPFLOW, ViewedRobot, checked_pose
 from motion_nodes.typing import Array
 
@@ -417,9 +422,7 @@ class TargetGizmo:
 
     def _plan_pressed(self) -> None:
         verb, scaling = PLAN_VERBS[str(self.plan.value)], self._events.scaling()
-        self._events.target(
-            TargetCommand(self.current(), PLANNER, verb, scaling.velocity, scaling.acceleration)
-        )
+        self._events.plan(PlanCommand(verb, X_BT=self.current(), scaling=scaling))
 
     def _stop_pressed(self) -> None:
         self._events.target(TargetCommand(self.handles.pose, str(self.follower.value), "stop"))

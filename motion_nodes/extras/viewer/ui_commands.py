@@ -373,11 +373,7 @@ class TargetCommand:
     follower: str
     """Controller to use; one of the robot's ``followers``."""
     verb: str = "follow"
-    """``follow`` while the handle is dragged, ``stop``; ``plan`` or ``execute`` for the planner."""
-    velocity_scaling: float = 1.0
-    """For the planner, above 0 to 1."""
-    acceleration_scaling: float = 1.0
-    """For the planner, above 0 to 1."""
+    """``follow`` while the handle is dragged, or ``stop``."""
 
 
 @dataclass(frozen=True)
@@ -392,10 +388,8 @@ class PlanCommand:
     """Positions of joints [rad or m]."""
     X_BT: Array | None = None
     """Pose of the tool in the robot's scene frame, shape (4, 4)."""
-    velocity_scaling: float = 1.0
-    """Above 0 to 1."""
-    acceleration_scaling: float = 1.0
-    """Above 0 to 1."""
+    scaling: MotionScaling = MotionScaling()
+    """Of the limits of velocity and acceleration."""
 
 
 @dataclass(frozen=True)
@@ -458,6 +452,18 @@ class PanelEvents:
     def scaling(self) -> MotionScaling:
         """Return the scaling factors of the page."""
         return self._viewer.scaling
+
+    def updated(self) -> None:
+        """Request a scene update if a page is open."""
+        self._drawing.request_if_watched()
+
+    def run_on_loop(self, call: Callable[[], None]) -> None:
+        """Queue a call for viser's event loop."""
+        self._viewer.run_on_loop(call)
+
+    def notify(self, what: str, text: str) -> None:
+        """Show a notification about the robot on all open pages."""
+        self._viewer.notify(f"{self._name}: {what}", text)
 
     def drive_changed(self) -> None:
         """Send the new twist of the drive pad."""

@@ -93,11 +93,11 @@ def _play(findings: DemoFindings, viewer: BrowserViewer | None, output: Path) ->
 
 
 def _show(viewer: BrowserViewer, cell: WipingCell) -> None:
-    viewer.update_joints("ur10e", cell.world.state("arm").position)
+    viewer.robot("ur10e").update_joints(cell.world.state("arm").position)
     parts = {slab.name: world_object(slab.name, slab.geometry, slab.X_WO) for slab in cell.table}
     X = from_xyz_rpy(cell.world.object_pose("sponge")[:3, 3])
     parts["sponge"] = world_object("sponge", Sphere(RADIUS), X, rgba=(0.9, 0.8, 0.2, 1.0))
-    viewer.update_scene("ur10e", Scene(parts))
+    viewer.robot("ur10e").update_scene(Scene(parts))
 
 
 def plot(stroke: WipedStroke, cell: WipingCell) -> str:

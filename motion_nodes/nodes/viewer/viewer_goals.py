@@ -17,7 +17,7 @@ from motion_nodes.core.robot.poses import inverse
 from motion_nodes.core.robot.robot import Group, Robot
 from motion_nodes.errors import MotionError
 from motion_nodes.extras.tasks.task_codes import SkillFailed
-from motion_nodes.extras.viewer.browser import BrowserViewer
+from motion_nodes.extras.viewer.live_robot import LiveRobot
 from motion_nodes.extras.viewer.ui_commands import PlanCommand, PlannerOptions, TargetCommand
 from motion_nodes.extras.viewer.viewed_robot import IK, PLANNER, RMPFLOW
 from motion_nodes.nodes.task.remote_work import RemoteAction, Work, require_success
@@ -54,13 +54,12 @@ class WatchedTarget:
         node: MotionNode[Any],
         robot: Robot,
         group: Group,
-        name: str,
         namespace: str,
         frames: RobotFrames,
         jobs: ExecutorQueue,
     ) -> None:
         """Create the endpoints in the robot's namespace."""
-        self._node, self._robot, self._group, self._name = node, robot, group, name
+        self._node, self._robot, self._group = node, robot, group
         self._frames = frames
         self._topics = {
             follower: node.advertise(PoseStamped, under(namespace, topic))
@@ -77,11 +76,11 @@ class WatchedTarget:
         self._notified = ""
         self._q = robot.home
 
-    def show(self, viewer: BrowserViewer, q: Array) -> None:
+    def show(self, page: LiveRobot, q: Array) -> None:
         """Update the page: targets of any client, and the status of the followers.
 
         Args:
-            viewer: the page.
+            page: the robot on the page.
             q: positions of all joints [rad or m], shape (n,).
         """
         self._q = q
@@ -90,37 +89,27 @@ class WatchedTarget:
             try:
                 X_FT, _ = pose_of(message.pose, "the target")
                 X_BF = self._frames.pose(message.header.frame_id, q)
-                viewer.update_target(self._name, X_BF @ X_FT)
+                page.update_target(X_BF @ X_FT)
             except MotionError as error:
-                self._node.warn(f"{self._name}: target", f"{self._name}: target: {error}")
+                topic = f"{page.viewed.name}: target"
+                self._node.warn(topic, f"{topic}: {error}")
         for follower, subscription in self._status.items():
             status = subscription.newest()
             if status is not None:
                 self._texts[follower] = on_page(status.message)
         self._texts[PLANNER] = on_page(self._planner.words)
-        viewer.set_plan_message(self._name, self._texts[PLANNER])
+        page.set_plan_message(self._texts[PLANNER])
         if self._planner.failure != self._notified:
             self._notified = self._planner.failure
             if self._notified:
-                viewer.notify(f"{self._name}: planner", on_page(self._notified))
+                page.notify("planner", on_page(self._notified))
         for follower, text in self._texts.items():
-            viewer.set_target_message(self._name, text, follower)
+            page.set_target_message(text, follower)
 
-    def send(self, command: TargetCommand, options: PlannerOptions | None = None) -> None:
-        """Send a target to the follower that it selects; ``options``: of the planner."""
+    def send(self, _: LiveRobot, command: TargetCommand) -> None:
+        """Send a target to the follower that it selects, or stop."""
         if command.verb == "stop":
             self.stop()
-            return
-        if command.follower == PLANNER:
-            self.plan(
-                PlanCommand(
-                    command.verb,
-                    X_BT=command.X_BT,
-                    velocity_scaling=command.velocity_scaling,
-                    acceleration_scaling=command.acceleration_scaling,
-                ),
-                options,
-            )
             return
         publisher = self._topics[command.follower]
         if not publisher.get_subscription_count():
@@ -145,8 +134,8 @@ class WatchedTarget:
         self._node.destroy_client(self._clear)
         self._planner.destroy()
 
-    def plan(self, command: PlanCommand, options: PlannerOptions | None = None) -> None:
-        """Plan, execute or stop; ``options``: None for the planner's defaults."""
+    def plan(self, page: LiveRobot, command: PlanCommand) -> None:
+        """Plan or execute with the options of the page, or stop."""
         if command.verb == "stop":
             self.stop()
             return
@@ -154,9 +143,9 @@ class WatchedTarget:
             self._group.name,
             self._constraints(command),
             plan_only=command.verb == "plan",
-            max_velocity_scaling_factor=command.velocity_scaling,
-            max_acceleration_scaling_factor=command.acceleration_scaling,
-            **self._fields(options or PlannerOptions()),
+            max_velocity_scaling_factor=command.scaling.velocity,
+            max_acceleration_scaling_factor=command.scaling.acceleration,
+            **self._fields(page.planner_options),
         )
 
     def _fields(self, options: PlannerOptions) -> dict[str, Any]:
@@ -198,7 +187,6 @@ class WatchedNavigation:
         self,
         node: MotionNode[Any],
         jobs: ExecutorQueue,
-        name: str,
         namespace: str,
         odom: str,
         X_WO: Array,
@@ -208,31 +196,30 @@ class WatchedNavigation:
         Args:
             node: the viewer.
             jobs: queue of its executor.
-            name: of the robot on the page.
             namespace: of the robot's topics.
             odom: its odometry frame, without the namespace.
             X_WO: pose of that frame in the world, shape (4, 4).
         """
-        self._name, self._frame = name, under(namespace, odom)
+        self._frame = under(namespace, odom)
         self._X_OW = inverse(np.asarray(X_WO))
         action = under(namespace, "navigate_to_pose")
         self._action = RemoteAction(node, jobs, NavigateToPose, action)
         self._work: Work | None = None
 
-    def send(self, viewer: BrowserViewer, x: float, y: float, yaw: float) -> None:
+    def send(self, page: LiveRobot, x: float, y: float, yaw: float) -> None:
         """Drive to a pose in the world [m, m, rad]."""
         # Otherwise the base would follow the previous goal on if the navigator refuses this one.
         self.cancel()
         goal = pose2_of(self._X_OW).compose(Pose2(x, y, yaw))
         self._work = self._drive(NavigateToPose.Goal(pose=stamped_pose(goal, self._frame, 0)))
-        viewer.set_drive_message(self._name, f"driving to {x:.2f}, {y:.2f} m", driving=True)
+        page.set_drive_message(f"driving to {x:.2f}, {y:.2f} m", driving=True)
 
     def cancel(self) -> None:
         """Cancel the active goal, if any."""
         if self._work is not None:
             self._action.cancel()
 
-    def show(self, viewer: BrowserViewer) -> None:
+    def show(self, page: LiveRobot) -> None:
         """Advance the goal, and show its result."""
         if self._work is None:
             return
@@ -244,7 +231,7 @@ class WatchedNavigation:
         except SkillFailed as failure:
             text = on_page(str(failure))
         self._work = None
-        viewer.set_drive_message(self._name, text)
+        page.set_drive_message(text)
 
     def destroy(self) -> None:
         """Destroy the client."""

@@ -28,7 +28,7 @@ from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.scene.scene import WorldObject, touch_links
 from motion_nodes.errors import InvalidCommand, MotionError
-from motion_nodes.extras.viewer.browser import BrowserViewer
+from motion_nodes.extras.viewer.live_robot import LiveRobot
 from motion_nodes.extras.viewer.planning_view import Drawing
 from motion_nodes.nodes.viewer.viewer_displays import byte_of
 from motion_nodes.ros import qos
@@ -66,18 +66,17 @@ class WatchedValidity:
     """Client of the kinematics service of one arm; one request at a time, the newest."""
 
     def __init__(
-        self, node: MotionNode[Any], robot: Robot, name: str, namespace: str, jobs: ExecutorQueue
+        self, node: MotionNode[Any], robot: Robot, namespace: str, jobs: ExecutorQueue
     ) -> None:
         """Create the client.
 
         Args:
             node: the viewer.
             robot: whose positions are checked.
-            name: of the robot on the page.
             namespace: of the robot's topics.
             jobs: queue of the executor.
         """
-        self._node, self._robot, self._name, self._jobs = node, robot, name, jobs
+        self._node, self._robot, self._jobs = node, robot, jobs
         self._client = node.create_client(
             GetStateValidity, under(namespace, SERVICE), qos_profile=qos.SERVICES
         )
@@ -87,7 +86,7 @@ class WatchedValidity:
 
     def check(
         self,
-        viewer: BrowserViewer,
+        page: LiveRobot,
         positions: Mapping[str, float],
         q: Array,
         finding: str = COMMANDED,
@@ -95,7 +94,7 @@ class WatchedValidity:
         """Notify the page if positions are in collision, once for each pair of bodies.
 
         Args:
-            viewer: the page.
+            page: the robot on the page.
             positions: commanded positions by joint [rad or m].
             q: measured positions of all joints, shape (n,); NaN: unknown.
             finding: text of the notification, with ``{bodies}``.
@@ -111,26 +110,24 @@ class WatchedValidity:
         request = GetStateValidity.Request()
         request.robot_state.joint_state.name = list(names)
         request.robot_state.joint_state.position = values.tolist()
-        self._jobs.submit(lambda: self._request(viewer, request, finding))
+        self._jobs.submit(lambda: self._request(page, request, finding))
 
-    def check_carried(self, viewer: BrowserViewer, name: str, q: Array) -> None:
+    def check_carried(self, page: LiveRobot, name: str, q: Array) -> None:
         """Notify the page if the robot is in collision with an object that it carries from now on.
 
         Args:
-            viewer: the page.
+            page: the robot on the page.
             name: of the attached object.
             q: measured positions of all joints, shape (n,); NaN: unknown.
         """
         self._jobs.submit(lambda: setattr(self, "_reported", ""))
-        self.check(viewer, {}, q, f"With '{name}' attached, {{bodies}} are in collision.")
+        self.check(page, {}, q, f"With '{name}' attached, {{bodies}} are in collision.")
 
     def destroy(self) -> None:
         """Destroy the client."""
         self._node.destroy_client(self._client)
 
-    def _request(
-        self, viewer: BrowserViewer, request: GetStateValidity.Request, finding: str
-    ) -> None:
+    def _request(self, page: LiveRobot, request: GetStateValidity.Request, finding: str) -> None:
         if self._requested:
             self._pending = request, finding
             return
@@ -141,20 +138,18 @@ class WatchedValidity:
         def answered(future: Any) -> None:
             self._requested = False
             if future.result() is not None:
-                self._report(viewer, future.result(), finding)
+                self._report(page, future.result(), finding)
             following, self._pending = self._pending, None
             if following is not None:
-                self._request(viewer, *following)
+                self._request(page, *following)
 
         self._client.call_async(request).add_done_callback(answered)
 
-    def _report(
-        self, viewer: BrowserViewer, response: GetStateValidity.Response, finding: str
-    ) -> None:
+    def _report(self, page: LiveRobot, response: GetStateValidity.Response, finding: str) -> None:
         bodies = [f"{c.contact_body_1} and {c.contact_body_2}" for c in response.contacts[:1]]
         text = "" if response.valid else "".join(bodies)
         if text and text != self._reported:
-            viewer.notify(f"{self._name}: collision", finding.format(bodies=text))
+            page.notify("collision", finding.format(bodies=text))
         self._reported = text
 
 
@@ -225,7 +220,6 @@ class WatchedPlanning:
         self,
         node: MotionNode[Any],
         robot: Robot,
-        name: str,
         namespace: str,
         kinematics: Kinematics,
         frames: RobotFrames,
@@ -235,12 +229,11 @@ class WatchedPlanning:
         Args:
             node: the viewer.
             robot: displayed.
-            name: of the robot on the page.
             namespace: of the robot's topics.
             kinematics: of all its joints, relative to its base frame.
             frames: of the robot and /tf.
         """
-        self._node, self._robot, self._name, self._namespace = node, robot, name, namespace
+        self._node, self._robot, self._namespace = node, robot, namespace
         self._plans = node.poll(DisplayTrajectory, under(namespace, PLANS), qos.NEWEST)
         self._trajectories = node.poll(JointTrajectory, under(namespace, TRAJECTORIES), qos.NEWEST)
         self.follower = SceneFollower(node, robot, kinematics, frames, namespace)
@@ -253,17 +246,17 @@ class WatchedPlanning:
         self._trees: PolledSubscription[MarkerArray] | None = None
         self._revision = 0
 
-    def show(self, viewer: BrowserViewer, q: Array) -> None:
+    def show(self, page: LiveRobot, q: Array) -> None:
         """Update the page.
 
         Args:
-            viewer: the page.
+            page: the robot on the page.
             q: positions of all joints [rad or m], shape (n,), for those that are not in a plan.
         """
         scene = self.follower.scene
         if scene.revision != self._revision:
             self._revision = scene.revision
-            viewer.update_scene(self._name, scene)
+            page.update_scene(scene)
         names = self._robot.joint_names
         for topic, subscription, path_of in (
             (PLANS, self._plans, displayed_path),
@@ -273,22 +266,20 @@ class WatchedPlanning:
             if message is None:
                 continue
             try:
-                viewer.update_plan(self._name, *path_of(message, names, q))
+                page.update_plan(*path_of(message, names, q))
             except MotionError as error:
-                self._warn(topic, error)
-        self._show_tree(viewer)
+                self._warn(page, topic, error)
+        self._show_tree(page)
 
-    def send_object(self, viewer: BrowserViewer, name: str, item: WorldObject | None) -> None:
+    def send_object(self, page: LiveRobot, name: str, item: WorldObject | None) -> None:
         """Add, move or remove (None) an object of the planning scene."""
-        self._change_scene(viewer, {name: item})
+        self._change_scene(page, {name: item})
 
-    def send_scene(self, viewer: BrowserViewer, items: tuple[WorldObject, ...]) -> None:
+    def send_scene(self, page: LiveRobot, items: tuple[WorldObject, ...]) -> None:
         """Add objects to the planning scene."""
-        self._change_scene(viewer, {item.name: item for item in items})
+        self._change_scene(page, {item.name: item for item in items})
 
-    def _change_scene(
-        self, viewer: BrowserViewer, changes: Mapping[str, WorldObject | None]
-    ) -> None:
+    def _change_scene(self, page: LiveRobot, changes: Mapping[str, WorldObject | None]) -> None:
         """Publish objects by name as one diff; None: remove it."""
         message = PlanningScene(is_diff=True)
         message.robot_state.is_diff = True
@@ -301,23 +292,21 @@ class WatchedPlanning:
                 rgba = colour.color
                 rgba.r, rgba.g, rgba.b, rgba.a = map(float, item.rgba)
                 message.object_colors.append(colour)
-        self.publish(viewer, message)
+        self.publish(page, message)
 
-    def publish(self, viewer: BrowserViewer, message: PlanningScene) -> bool:
+    def publish(self, page: LiveRobot, message: PlanningScene) -> bool:
         """Publish a diff of the planning scene.
 
         Args:
-            viewer: the page, which shows that nobody receives it.
+            page: the robot on the page, which shows that nobody receives it.
             message: the diff.
 
         Returns:
             Whether it was published.
         """
         received = bool(self._changes.get_subscription_count())
-        viewer.set_scene_message(
-            self._name,
-            "" if received else "This robot has no planning scene: is its planner running?",
-        )
+        lost = "This robot has no planning scene: is its planner running?"
+        page.set_scene_message("" if received else lost)
         if received:
             self._changes.publish(message)
         return received
@@ -334,19 +323,18 @@ class WatchedPlanning:
         _, findings = self.follower.messages.standing(q).apply(self.follower.scene, message)
         return [*findings.refused, *findings.warnings]
 
-    def send_recover(self, viewer: BrowserViewer) -> None:
+    def send_recover(self, page: LiveRobot) -> None:
         """Call the planner's ``~/recover`` and display the result."""
         if not self._recover.service_is_ready():
-            viewer.set_recovery_message(
-                self._name, f"No service {self._recover.srv_name}: is the planner running?"
-            )
+            missing = f"No service {self._recover.srv_name}: is the planner running?"
+            page.set_recovery_message(missing)
             return
-        viewer.set_recovery_message(self._name, "recovering")
+        page.set_recovery_message("recovering")
 
         def done(future: Any) -> None:
             response = future.result()
             if response is not None:
-                viewer.set_recovery_message(self._name, response.message)
+                page.set_recovery_message(response.message)
 
         self._recover.call_async(Trigger.Request()).add_done_callback(done)
 
@@ -366,9 +354,9 @@ class WatchedPlanning:
             return moved_message(item, frame)
         return object_message(item, frame)
 
-    def _show_tree(self, viewer: BrowserViewer) -> None:
+    def _show_tree(self, page: LiveRobot) -> None:
         """Show the search tree, which planners publish only while subscribed."""
-        enabled = viewer.wants_tree(self._name)
+        enabled = page.wants_tree
         if enabled and self._trees is None:
             topic = under(self._namespace, TREES)
             self._trees = PolledSubscription(self._node, MarkerArray, topic, qos.LATCHED)
@@ -379,12 +367,13 @@ class WatchedPlanning:
         if message is None:
             return
         try:
-            viewer.update_tree(self._name, drawings_of(message))
+            page.update_tree(drawings_of(message))
         except MotionError as error:
-            self._warn(TREES, error)
+            self._warn(page, TREES, error)
 
-    def _warn(self, topic: str, error: MotionError) -> None:
-        self._node.warn(f"{self._name}: {topic}", f"{self._name}: {topic}: {error}")
+    def _warn(self, page: LiveRobot, topic: str, error: MotionError) -> None:
+        where = f"{page.viewed.name}: {topic}"
+        self._node.warn(where, f"{where}: {error}")
 
 
 def drawings_of(message: MarkerArray) -> list[Drawing]:
@@ -413,51 +402,48 @@ def drawings_of(message: MarkerArray) -> list[Drawing]:
 class WatchedAttachment:
     """Sends changes of the attached objects, and reports why they are refused."""
 
-    def __init__(
-        self, robot: Robot, name: str, planning: WatchedPlanning, validity: WatchedValidity
-    ) -> None:
+    def __init__(self, robot: Robot, planning: WatchedPlanning, validity: WatchedValidity) -> None:
         """Create the sender.
 
         Args:
             robot: that carries the objects.
-            name: of the robot on the page.
             planning: its planning scene.
             validity: checks the robot with what it carries.
         """
-        self._robot, self._name, self._planning = robot, name, planning
-        self._validity = validity
+        self._robot, self._planning, self._validity = robot, planning, validity
+        self._q: Array = np.full(len(robot.joint_names), np.nan)
         self._sent: tuple[str, str, float] | None = None
         """Object, link (empty: none) and deadline of the newest change, until it is applied."""
 
-    def send(self, viewer: BrowserViewer, name: str, link: str, q: Array) -> None:
+    def send(self, page: LiveRobot, name: str, link: str) -> None:
         """Attach an object at its present pose relative to a link, or detach it.
 
         Args:
-            viewer: the page.
+            page: the robot on the page.
             name: of the object.
             link: the link; empty: detach.
-            q: positions of all joints [rad or m], shape (n,).
         """
         try:
             message = attachment_diff(self._robot, name, link)
         except MotionError as error:
-            self._report(viewer, name, str(error))
+            page.notify(name, str(error))
             return
         # The owner refuses the same without a response, as it receives a topic.
-        findings = self._planning.tried(message, q)
+        findings = self._planning.tried(message, self._q)
         if findings:
-            self._report(viewer, name, "; ".join(findings))
+            page.notify(name, "; ".join(findings))
             return
-        if self._planning.publish(viewer, message):
+        if self._planning.publish(page, message):
             self._sent = (name, link, time.monotonic() + CONFIRMATION_TIMEOUT)
 
-    def show(self, viewer: BrowserViewer, q: Array) -> None:
+    def show(self, page: LiveRobot, q: Array) -> None:
         """Report the outcome of the newest change.
 
         Args:
-            viewer: the page.
+            page: the robot on the page.
             q: measured positions of all joints [rad or m], shape (n,); NaN: unknown.
         """
+        self._q = q
         if self._sent is None:
             return
         name, link, deadline = self._sent
@@ -465,16 +451,11 @@ class WatchedAttachment:
         if link == ("" if body is None else body.link):
             self._sent = None
             if link:
-                self._validity.check_carried(viewer, name, q)
+                self._validity.check_carried(page, name, q)
         elif time.monotonic() > deadline:
             self._sent = None
             verb = "attached" if link else "detached"
-            self._report(
-                viewer, name, f"'{name}' was not {verb}: see the messages of the robot's planner."
-            )
-
-    def _report(self, viewer: BrowserViewer, name: str, text: str) -> None:
-        viewer.notify(f"{self._name}: {name}", text)
+            page.notify(name, f"'{name}' was not {verb}: see the messages of the robot's planner.")
 
 
 def attachment_diff(robot: Robot, name: str, link: str) -> PlanningScene:

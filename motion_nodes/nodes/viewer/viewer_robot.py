@@ -21,15 +21,12 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 from motion_nodes.core.robot.loader import load_description
 from motion_nodes.core.robot.placement import Placement
 from motion_nodes.core.robot.robot import Robot
-from motion_nodes.core.scene.scene import WorldObject
 from motion_nodes.core.trajectory.joint_trajectory import rest_to_rest_duration
 from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.extras.tasks.task_plan import TaskOrder, TaskProgress
-from motion_nodes.extras.viewer.browser import BrowserViewer
+from motion_nodes.extras.viewer.live_robot import LiveRobot
 from motion_nodes.extras.viewer.ui_commands import (
     MotionScaling,
-    PlanCommand,
-    TargetCommand,
     TaskCommand,
 )
 from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
@@ -67,38 +64,6 @@ MIN_DURATION = 0.1
 """Min duration of a motion [s], for joints that are at the state already."""
 STALE = 1.0
 """Age of the state above which a robot is displayed as lost [s]."""
-
-
-class ScaledMotions:
-    """Sends motions to joint positions, without avoiding obstacles, to the joint controller."""
-
-    def __init__(self, node: MotionNode[Any], robot: Robot, namespace: str) -> None:
-        """Create the publisher.
-
-        Args:
-            node: the viewer.
-            robot: whose joints move.
-            namespace: of the robot's topics.
-        """
-        self._robot = robot
-        self._trajectories = node.advertise(
-            JointTrajectory, under(namespace, f"{JOINT_CONTROLLER}/joint_trajectory"), qos.REQUESTS
-        )
-
-    def send(
-        self, goal: Mapping[str, float], current: Mapping[str, float], scaling: MotionScaling
-    ) -> None:
-        """Move joints to positions; all arrive together.
-
-        Args:
-            goal: by joint [rad or m].
-            current: measured positions by joint [rad or m]; NaN: unknown.
-            scaling: of the robot's limits.
-
-        Raises:
-            InvalidCommand: the position of a joint is unknown; nothing moves.
-        """
-        self._trajectories.publish(scaled_motion(self._robot, goal, current, scaling))
 
 
 def scaled_motion(
@@ -144,15 +109,13 @@ def scaled_motion(
 class WatchedSuction:
     """Status and service of a surface gripper, which the robot may not have."""
 
-    def __init__(self, node: MotionNode[Any], name: str, namespace: str) -> None:
+    def __init__(self, node: MotionNode[Any], namespace: str) -> None:
         """Create the endpoints.
 
         Args:
             node: the viewer.
-            name: of the robot on the page.
             namespace: of the robot's topics.
         """
-        self._name = name
         self._statuses = node.poll(
             DiagnosticStatus, under(namespace, f"{SURFACE_GRIPPER}/status"), qos.STATUS
         )
@@ -160,18 +123,18 @@ class WatchedSuction:
             SetBool, under(namespace, f"{SURFACE_GRIPPER}/activate"), qos_profile=qos.SERVICES
         )
 
-    def show(self, viewer: BrowserViewer) -> None:
+    def show(self, page: LiveRobot) -> None:
         """Update the page."""
         message = self._statuses.newest()
         if message is not None:
             values = {item.key: item.value for item in message.values}
-            viewer.set_suction(self._name, message.message, values.get("gripped objects", ""))
+            page.set_suction(message.message, values.get("gripped objects", ""))
 
-    def send(self, viewer: BrowserViewer, closing: bool) -> None:
+    def send(self, page: LiveRobot, closing: bool) -> None:
         """Close or open the gripper."""
         if not self._activate.service_is_ready():
             text = f"no service {self._activate.srv_name}: is the robot running?"
-            viewer.set_suction(self._name, text, "")
+            page.set_suction(text, "")
             return
         self._activate.call_async(SetBool.Request(data=closing))
 
@@ -179,15 +142,14 @@ class WatchedSuction:
 class WatchedTask:
     """Status, commands and services of a task server."""
 
-    def __init__(self, node: MotionNode[Any], name: str, namespace: str) -> None:
+    def __init__(self, node: MotionNode[Any], namespace: str) -> None:
         """Create the endpoints.
 
         Args:
             node: the viewer.
-            name: of the robot on the page.
             namespace: of the robot's topics.
         """
-        self._node, self._name = node, name
+        self._node = node
         server = self._server = under(namespace, TASK_SERVER)
         self._statuses = node.poll(String, f"{server}/status", qos.STATUS)
         self._commands = node.advertise(String, f"{server}/command", qos.COMMANDS)
@@ -196,17 +158,17 @@ class WatchedTask:
             for verb, service in (("stop", "cancel"), ("confirm", "confirm"))
         }
 
-    def show(self, viewer: BrowserViewer) -> None:
+    def show(self, page: LiveRobot) -> None:
         """Update the page."""
         message = self._statuses.newest()
         if message is None:
             return
         try:
-            viewer.update_task(self._name, TaskProgress.of(on_page(message.data)))
+            page.update_task(TaskProgress.of(on_page(message.data)))
         except MotionError as error:
-            self._node.warn("task status", f"{self._name}: status of {self._server}: {error}")
+            self._node.warn("task status", f"{page.viewed.name}: status of {self._server}: {error}")
 
-    def send(self, viewer: BrowserViewer, command: TaskCommand) -> None:
+    def send(self, page: LiveRobot, command: TaskCommand) -> None:
         """Send a task, or call the service of a button."""
         service = self._services.get(command.verb)
         there = self._commands.get_subscription_count() if service is None else (
@@ -214,7 +176,7 @@ class WatchedTask:
         )  # fmt: skip
         if not there:
             text = f"{self._server} is not running; start it by `motion up ROBOT --tasks`"
-            viewer.set_task_message(self._name, text)
+            page.set_task_message(text)
         elif service is not None:
             service.call_async(Trigger.Request())
         else:
@@ -276,23 +238,28 @@ class WatchedRobot:
         self.target: WatchedTarget | None = None
         self.validity: WatchedValidity | None = None
         self.attachment: WatchedAttachment | None = None
-        self._scaled: ScaledMotions | None = None
+        self._scaled: Any = None
+        """Publisher of motions to joint positions, without avoiding obstacles."""
         self.suction: WatchedSuction | None = None
         self.task: WatchedTask | None = None
         if robot.kind == "arm":
-            self.suction = WatchedSuction(node, self.name, namespace)
+            self.suction = WatchedSuction(node, namespace)
         if self.viewed.tasks:
-            self.task = WatchedTask(node, self.name, namespace)
+            self.task = WatchedTask(node, namespace)
         group = next((g for g in robot.groups.values() if g.tip == self.viewed.tool), None)
         if group is not None and not by_policy:
             # The code of the robot's other nodes. Nothing may be compiled in the loop.
             own = RobotFrames.of_robot(robot, frames, namespace)
             frames.update()  # subscribes, for scenes and goals in other frames
-            self.planning = WatchedPlanning(node, robot, self.name, namespace, own.kinematics, own)
-            self.target = WatchedTarget(node, robot, group, self.name, namespace, own, jobs)
-            validity = self.validity = WatchedValidity(node, robot, self.name, namespace, jobs)
-            self.attachment = WatchedAttachment(robot, self.name, self.planning, validity)
-            self._scaled = ScaledMotions(node, robot, namespace)
+            self.planning = WatchedPlanning(node, robot, namespace, own.kinematics, own)
+            self.target = WatchedTarget(node, robot, group, namespace, own, jobs)
+            validity = self.validity = WatchedValidity(node, robot, namespace, jobs)
+            self.attachment = WatchedAttachment(robot, self.planning, validity)
+            self._scaled = node.advertise(
+                JointTrajectory,
+                under(namespace, f"{JOINT_CONTROLLER}/joint_trajectory"),
+                qos.REQUESTS,
+            )
         if robot.base is not None:
             others = dict(each.rpartition("=")[::2] for each in node.params.base_controllers)
             controller = under(namespace, others.get(namespace) or base_controller(robot))
@@ -301,9 +268,7 @@ class WatchedRobot:
             self._odom = node.poll(Odometry, self._odometry)
             if self.viewed.navigates:
                 odom = robot.description.frames.odom
-                self.navigation = WatchedNavigation(
-                    node, jobs, self.name, namespace, odom, self.X_WO
-                )
+                self.navigation = WatchedNavigation(node, jobs, namespace, odom, self.X_WO)
         elif robot.kind == "floating":
             # The pose of a floating base is not measured; only a simulation provides it.
             self._odometry = under(namespace, "ground_truth")
@@ -323,10 +288,10 @@ class WatchedRobot:
             else:
                 stream.suspend()
 
-    def show(self, viewer: BrowserViewer) -> None:
+    def show(self, page: LiveRobot) -> None:
         """Update the page with the newest state."""
         if self.state.update():
-            viewer.update_joints(self.name, self.state.position, self.state.velocity)
+            page.update_joints(self.state.position, self.state.velocity)
         message = self._odom.newest() if self._odom is not None else None
         if message is not None:
             p, r = message.pose.pose.position, message.pose.pose.orientation
@@ -336,20 +301,20 @@ class WatchedRobot:
                 self._node.warn(f"{self.name}: odometry", f"{self.name}: odometry: {error}")
             else:
                 self._X_WB = self.X_WO @ X_OB
-                viewer.update_base(self.name, self._X_WB)
+                page.update_base(self._X_WB)
         q = np.where(np.isfinite(self.state.position), self.state.position, self.robot.home)
         if self.navigation is not None:
-            self.navigation.show(viewer)
+            self.navigation.show(page)
         if self.planning is not None:
-            self.planning.show(viewer, q)
+            self.planning.show(page, q)
         if self.attachment is not None:
-            self.attachment.show(viewer, self.state.position)
+            self.attachment.show(page, self.state.position)
         if self.target is not None:
-            self.target.show(viewer, q)
+            self.target.show(page, q)
         if self.suction is not None:
-            self.suction.show(viewer)
+            self.suction.show(page)
         if self.task is not None:
-            self.task.show(viewer)
+            self.task.show(page)
 
     def anchors(self) -> list[tuple[str, Array]]:
         """Return frames of /tf whose pose in the world is known, X_WF, the best one first."""
@@ -375,30 +340,30 @@ class WatchedRobot:
         fault = self.state.fault(STALE)
         return f"{fault}. Is its simulation or driver running?" if fault else ""
 
-    def send_joint(self, viewer: BrowserViewer, joint: str, value: float) -> None:
+    def send_joint(self, page: LiveRobot, joint: str, value: float) -> None:
         """Command the position of one joint [rad or m]."""
         self._send([joint], [value])
         # The other joints may still be moving to the positions of their sliders.
-        self._check(viewer, viewer.joint_sliders(self.name) | {joint: value})
+        self._check(page, page.joint_sliders | {joint: value})
 
-    def send_state(self, viewer: BrowserViewer, name: str) -> None:
+    def send_state(self, page: LiveRobot, name: str) -> None:
         """Command the joints of a named state, with the scaling of the page."""
         chosen = {joint: float(value) for joint, value in self.robot.states[name].items()
                   if joint in self.robot.arm_joints}  # fmt: skip
-        scaling = viewer.scaling
+        scaling = page.scaling
         if self._scaled is None or scaling.full:
             self._send(list(chosen), list(chosen.values()))
         else:
             q = self.state.position.tolist()
             current = dict(zip(self.robot.joint_names, q, strict=True))
             try:
-                self._scaled.send(chosen, current, scaling)
+                self._scaled.publish(scaled_motion(self.robot, chosen, current, scaling))
             except InvalidCommand as error:
-                viewer.notify(f"{self.name}: {name}", str(error))
+                page.notify(name, str(error))
                 return
-        self._check(viewer, chosen)
+        self._check(page, chosen)
 
-    def send_twist(self, _: BrowserViewer | None, vx: float, vy: float, wz: float) -> None:
+    def send_twist(self, _: LiveRobot | None, vx: float, vy: float, wz: float) -> None:
         """Command a twist of the base [m/s, m/s, rad/s]."""
         if self._twist is None:
             return
@@ -410,59 +375,14 @@ class WatchedRobot:
         set_stamp(message, self._node.now_ns())
         self._twist.publish(message)
 
-    def send_go(self, viewer: BrowserViewer, x: float, y: float, yaw: float) -> None:
-        """Drive the base to a pose in the world [m, m, rad]."""
-        if self.navigation is not None:
-            self.navigation.send(viewer, x, y, yaw)
-
-    def send_target(self, viewer: BrowserViewer, command: TargetCommand) -> None:
-        """Command a target of the tool."""
-        if self.target is not None:
-            self.target.send(command, viewer.planner_options(self.name))
-
-    def send_plan(self, viewer: BrowserViewer, command: PlanCommand) -> None:
-        """Command a goal of the planner."""
-        if self.target is not None:
-            self.target.plan(command, viewer.planner_options(self.name))
-
-    def send_object(self, viewer: BrowserViewer, name: str, item: WorldObject | None) -> None:
-        """Add, move or remove (None) an object of the planning scene."""
-        if self.planning is not None:
-            self.planning.send_object(viewer, name, item)
-
-    def send_attach(self, viewer: BrowserViewer, name: str, link: str) -> None:
-        """Attach an object of the planning scene to a link; an empty link: detach it."""
-        if self.attachment is not None:
-            self.attachment.send(viewer, name, link, self.state.position)
-
-    def send_scene(self, viewer: BrowserViewer, items: tuple[WorldObject, ...]) -> None:
-        """Add objects to the planning scene."""
-        if self.planning is not None:
-            self.planning.send_scene(viewer, items)
-
-    def send_recover(self, viewer: BrowserViewer) -> None:
-        """Recover the arm from a collision."""
-        if self.planning is not None:
-            self.planning.send_recover(viewer)
-
-    def send_suction(self, viewer: BrowserViewer, closing: bool) -> None:
-        """Close or open the surface gripper."""
-        if self.suction is not None:
-            self.suction.send(viewer, closing)
-
-    def send_task(self, viewer: BrowserViewer, command: TaskCommand) -> None:
-        """Send a task, or cancel or confirm one."""
-        if self.task is not None:
-            self.task.send(viewer, command)
-
     def stop_base(self) -> None:
         """Stop the base if the page drives it."""
         if self._driving:
             self.send_twist(None, 0.0, 0.0, 0.0)
 
-    def _check(self, viewer: BrowserViewer, positions: dict[str, float]) -> None:
+    def _check(self, page: LiveRobot, positions: dict[str, float]) -> None:
         if self.validity is not None:
-            self.validity.check(viewer, positions, self.state.position)
+            self.validity.check(page, positions, self.state.position)
 
     def _send(self, names: list[str], values: list[float]) -> None:
         message = JointState(name=names, position=values)
