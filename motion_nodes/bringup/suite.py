@@ -329,9 +329,26 @@ def _check_alone(names: Sequence[str]) -> None:
         domain = os.environ.get("ROS_DOMAIN_ID", "0") or "0"
         raise SecondInstance(
             f"another suite runs in ROS domain {domain}: {listed}{more}. Nothing was started. Stop "
-            "that one (Ctrl-C in its terminal), set another ROS_DOMAIN_ID, or give the robots "
-            "namespaces (motion up NAME:=ROBOT)."
+            f"that one (Ctrl-C in its terminal), set another ROS_DOMAIN_ID, {_beside(names, running)}."
         )
+
+
+def _beside(names: Iterable[str], running: Iterable[str]) -> str:
+    """Return how a suite can run beside another one, as text.
+
+    Args:
+        names: full names of this suite's nodes.
+        running: those of them that the other one runs.
+    """
+    simulates = any(name.rpartition("/")[2] in ("mujoco_sim", "mock_sim") for name in names)
+    if simulates and owner_of("/clock"):
+        return (
+            "or start all robots by one motion up (motion up NAME:=ROBOT NAME:=ROBOT), since a "
+            "domain has one simulation and its /clock"
+        )
+    if list(running) == ["/browser_viewer"]:
+        return "or start this one without a page (--viewer none)"
+    return "or give the robots namespaces (motion up NAME:=ROBOT)"
 
 
 def _usable(config: BringupConfig) -> tuple[BringupConfig, dict[str, str]]:

@@ -223,6 +223,27 @@ def test_a_second_suite_is_refused_once_before_anything_starts(capsys):
     assert owner_of("/diff_drive_controller") == ""
 
 
+@pytest.mark.parametrize(
+    ("robot", "viewer", "running", "remedy"),
+    [
+        ("jetbot", "none", ["/clock", "/mock_sim"], "all robots by one motion up"),
+        # The other simulation is MuJoCo's: its node has another name.
+        ("jetbot", "none", ["/clock", "/robot_state"], "all robots by one motion up"),
+        ("jetbot", "none", ["/robot_state"], "namespaces"),
+        ("b:=jetbot", "browser", ["/browser_viewer"], "--viewer none"),
+    ],
+)
+def test_a_second_suite_is_told_a_remedy_that_works(robot, viewer, running, remedy):
+    config = BringupConfig(placements=parse_placements([robot]), backend="mock", viewer=viewer)
+    locks = [InstanceLock(name) for name in running]
+    try:
+        with pytest.raises(MotionError, match=remedy):
+            run_suite(lambda: SuiteOptions(config))
+    finally:
+        for lock in locks:
+            lock.release()
+
+
 def test_a_robot_that_cannot_start_is_left_out_and_named():
     said = []
     nodes = ["/sim", "/a/base", "/b/base", "/b/state", "/c/base"]

@@ -23,12 +23,14 @@ from motion_nodes.core.bases.ackermann import AckermannBase
 from motion_nodes.core.bases.base import BaseCommand, Twist2
 from motion_nodes.core.bases.odometry import Odometry
 from motion_nodes.core.control.state_plausibility import SenderWatch
+from motion_nodes.core.robot.poses import from_xyz_quat, inverse, to_quat_xyzw
+from motion_nodes.core.robot.robot import Robot
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.endpoint_node import subscribed
 from motion_nodes.ros.joint_topics import set_stamp, stamp_ns
 from motion_nodes.ros.messages.cdr import MessageTemplate
-from motion_nodes.ros.node import MotionNode
+from motion_nodes.ros.node import MotionNode, RobotNode
 from motion_nodes.ros.ros_time import command_time
 from motion_nodes.ros.transforms import TransformBuffer, frame_id, frame_prefix
 from motion_nodes.ros.wheeled.wheeled_base_params import WheeledBaseParams
@@ -180,14 +182,37 @@ class RegularMoments:
         return True
 
 
-class OdometryPublisher:
-    """Publishes ``~/odom`` and odom -> base on ``/tf``; on request on ``~/odometry``, too.
+def root_in_base(robot: Robot, base_frame: str) -> tuple[str, Array]:
+    """Return the root of a robot's description, and its pose in the base frame.
 
-    Nothing is published while nobody subscribes.
+    Args:
+        robot: the robot.
+        base_frame: name of the base frame.
+
+    Returns:
+        The root and ``X_BR``, shape (4, 4). The base frame itself, and no offset, if it is the
+        root, no link, or moved by a joint.
+    """
+    tree, X_RB = robot.tree, np.eye(4)
+    if base_frame not in tree.links:
+        return base_frame, X_RB
+    for joint in tree.path(tree.root, base_frame):
+        if joint.movable:
+            return base_frame, np.eye(4)
+        X_RB = X_RB @ joint.X_PJ
+    return tree.root, inverse(X_RB)
+
+
+class OdometryPublisher:
+    """Publishes ``~/odom`` and the base on ``/tf``; on request on ``~/odometry``, too.
+
+    The child on ``/tf`` is the root of the description, of which the base frame is a rigid part:
+    a frame has one parent, and ``robot_state`` publishes what is below the root. Nothing is
+    published while nobody subscribes.
     """
 
     def __init__(
-        self, node: MotionNode[Any], params: WheeledBaseParams, *, twice: bool = False
+        self, node: RobotNode[Any], params: WheeledBaseParams, *, twice: bool = False
     ) -> None:
         """Create the publishers.
 
@@ -221,8 +246,11 @@ class OdometryPublisher:
             usual = getattr(params, f"{kind}_covariance_diagonal")
             covariance[_DIAGONAL] = getattr(params, f"diagonal_covariance_{kind}", ()) or usual
         message.twist.covariance = twist
+        root, self._X_BR = root_in_base(self._node.robot, params.base_frame_id)
+        self._height = -float(self._X_BR[2, 3]) if root != params.base_frame_id else 0.0
+        message.pose.pose.position.z = self._height
         self._odom = MessageTemplate(message, _WRITTEN)
-        self._tf = TransformBuffer([(message.header.frame_id, message.child_frame_id)])
+        self._tf = TransformBuffer([(message.header.frame_id, frame_id(prefix, root))])
 
     def publish(self, odometry: Odometry, stamp: int) -> bool:
         """Publish the odometry at a time [ns], unless the rate skips it; return whether it did."""
@@ -243,9 +271,9 @@ class OdometryPublisher:
             for publisher in listened:
                 publisher.publish(data)
         if self._with_tf and (listened := subscribed(self._tf_out)):
-            data = self._tf.bytes(
-                np.array([[odometry.x, odometry.y, 0.0]]), np.array([[0.0, 0.0, z, w]]), stamp
-            )
+            X_OB = from_xyz_quat((odometry.x, odometry.y, self._height), (0.0, 0.0, z, w))
+            X_OR = X_OB @ self._X_BR
+            data = self._tf.bytes(X_OR[None, :3, 3], to_quat_xyzw(X_OR)[None], stamp)
             for publisher in listened:
                 publisher.publish(data)
         return True
