@@ -329,7 +329,8 @@ def _check_alone(names: Sequence[str]) -> None:
         domain = os.environ.get("ROS_DOMAIN_ID", "0") or "0"
         raise SecondInstance(
             f"another suite runs in ROS domain {domain}: {listed}{more}. Nothing was started. Stop "
-            f"that one (Ctrl-C in its terminal), set another ROS_DOMAIN_ID, {_beside(names, running)}."
+            "that one (Ctrl-C in its terminal), set another ROS_DOMAIN_ID, "
+            f"{_beside(names, running)}."
         )
 
 
