@@ -10,26 +10,33 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from ackermann_msgs.msg import AckermannDriveStamped
+from ackermann_msgs.msg import AckermannDrive, AckermannDriveStamped
+from control_msgs.msg import SteeringControllerStatus
 from rclpy.parameter import Parameter
+from std_srvs.srv import Empty
 
 from motion_nodes.core.bases.ackermann import AckermannBase, AckermannConfig, AckermannGeometry
 from motion_nodes.core.bases.ackermann_drive import CarCommand, DriveCommand
-from motion_nodes.core.bases.base import Twist2
+from motion_nodes.core.bases.base import BaseCommand, Twist2
 from motion_nodes.core.bases.from_robot import ackermann_config, left_first, max_wheel_angle
+from motion_nodes.core.bases.odometry import Odometry
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.robot_yaml import AckermannSpec
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.ros.diagnostics import Report
-from motion_nodes.ros.joint_topics import stamp_ns
+from motion_nodes.ros.joint_topics import set_stamp, stamp_ns
+from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.parameters import core_param, param
 from motion_nodes.ros.ros_time import command_time
 from motion_nodes.ros.run import run_node
-from motion_nodes.ros.wheeled.base_topics import StateWriter, SteeringState, TricycleTopics
-from motion_nodes.ros.wheeled.wheeled_base_node import WheeledBaseNode
+from motion_nodes.ros.wheeled.wheeled_base_node import (
+    CONTROLLER_STATE,
+    StateWriter,
+    WheeledBaseNode,
+)
 from motion_nodes.ros.wheeled.wheeled_base_params import (
     TRICYCLE,
     WheeledBaseParams,
@@ -141,6 +148,69 @@ class AckermannParams(WheeledBaseParams):
     fixed_axle_x: float = core_param(AckermannConfig, "fixed_axle_x")
     max_steering_angle: float = core_param(AckermannConfig, "max_steering_angle")
     max_steering_velocity: float = core_param(AckermannConfig, "max_steering_velocity")
+
+
+class SteeringState:
+    """State of a base with steered wheels; joints in the node's order."""
+
+    def __init__(
+        self,
+        node: MotionNode[Any],
+        radii: Array,
+        wheels: Sequence[int] | None = None,
+        steering: Sequence[int] | None = None,
+    ) -> None:
+        """Create the publisher.
+
+        Args:
+            node: the node.
+            radii: radii of the driven wheels [m], shape (wheels,).
+            wheels: indices of the driven wheels in the order of the message; None: theirs.
+            steering: indices of the steering joints in the order of the message; None: theirs.
+        """
+        self._radii = radii
+        self._wheels: Any = slice(None) if wheels is None else list(wheels)
+        self._steering: Any = slice(None) if steering is None else list(steering)
+        self._out = node.advertise(SteeringControllerStatus, CONTROLLER_STATE)
+        self._message = SteeringControllerStatus()
+
+    def publish(self, position: Array, velocity: Array, command: BaseCommand, stamp: int) -> None:
+        """Publish one state; wheel commands are rim speeds [m/s]."""
+        message, n = self._message, len(self._radii)
+        message.traction_wheels_position = position[:n][self._wheels]
+        message.traction_wheels_velocity = velocity[:n][self._wheels]
+        message.steer_positions = position[n:][self._steering]
+        message.linear_velocity_command = (command.wheels * self._radii)[self._wheels]
+        message.steering_angle_command = command.steering[self._steering]
+        set_stamp(message, stamp)
+        self._out.publish(message)
+
+
+class TricycleTopics:
+    """``~/cmd_ackermann`` and ``~/reset_odometry`` of ros2_controllers' tricycle_controller."""
+
+    def __init__(self, node: MotionNode[Any], odometry: Odometry) -> None:
+        """Create the publisher and the service.
+
+        Args:
+            node: the node.
+            odometry: is reset by the service, in the loop.
+        """
+        self._node, self._odometry = node, odometry
+        self._out = node.advertise(AckermannDrive, "~/cmd_ackermann")
+        node.serve(Empty, "~/reset_odometry", self._reset)
+
+    def publish(self, base: AckermannBase, command: BaseCommand) -> None:
+        """Publish steering angle [rad] and speed of the first wheel [rad/s]."""
+        angle, speed = base.steering_angle(command.steering), float(command.wheels[0])
+        self._out.publish(AckermannDrive(speed=speed, steering_angle=angle))
+
+    def _reset(self, _: Any, response: Any) -> Any:
+        try:
+            self._node.in_loop(lambda: self._odometry.set_pose(0.0, 0.0, 0.0))
+        except TimeoutError as error:
+            self._node.warn("reset", f"odometry not reset: {error}")
+        return response
 
 
 class AckermannBaseNode(WheeledBaseNode[AckermannParams]):

@@ -59,8 +59,7 @@ from motion_nodes.ros.names import base_controller
 from motion_nodes.ros.node import RobotNode
 from motion_nodes.ros.run import run_node
 from motion_nodes.ros.transforms import TransformTree
-from motion_nodes.ros.wheeled.base_topics import RESTART_PAUSE
-from motion_nodes.ros.wheeled.wheeled_base_node import BASE_REST_SPEED
+from motion_nodes.ros.wheeled.wheeled_base_node import BASE_REST_SPEED, RESTART_PAUSE
 
 IDLE_RATE = 5.0
 """[Hz] Rate of the loop at rest without a goal; goals wake it."""

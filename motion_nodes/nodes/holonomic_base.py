@@ -12,7 +12,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from motion_nodes.core.bases.base import BodyAxisLimits
+from control_msgs.msg import MecanumDriveControllerState
+
+from motion_nodes.core.bases.base import BaseCommand, BodyAxisLimits
 from motion_nodes.core.bases.from_robot import holonomic_config
 from motion_nodes.core.bases.holonomic import (
     SOLVERS,
@@ -27,16 +29,22 @@ from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.robot_yaml import HolonomicSpec
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.ros.diagnostics import Report
+from motion_nodes.ros.joint_topics import set_stamp
+from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.parameters import core_param, core_params, param
 from motion_nodes.ros.run import run_node
-from motion_nodes.ros.wheeled.base_topics import MecanumState, StateWriter
-from motion_nodes.ros.wheeled.wheeled_base_node import WheeledBaseNode
+from motion_nodes.ros.wheeled.wheeled_base_node import (
+    CONTROLLER_STATE,
+    StateWriter,
+    WheeledBaseNode,
+)
 from motion_nodes.ros.wheeled.wheeled_base_params import (
     WheeledBaseParams,
     base_defaults,
     has_limits,
 )
 from motion_nodes.settings import setting_of
+from motion_nodes.typing import Array
 
 ONE_CYCLE = 1.5
 """Cycles after which a command that is valid for one cycle expires."""
@@ -162,6 +170,46 @@ class HolonomicParams(WheeledBaseParams):
         "realise the commanded twist).",
         one_of=tuple(SOLVERS),
     )
+
+
+class MecanumState:
+    """State of a base with four wheels at the corners of a rectangle."""
+
+    def __init__(self, node: MotionNode[Any], corners: Sequence[int]) -> None:
+        """Create the publisher.
+
+        Args:
+            node: the node.
+            corners: indices of the front left, front right, rear left and rear right wheel.
+        """
+        self._corners = tuple(corners)
+        self._out = node.advertise(MecanumDriveControllerState, CONTROLLER_STATE)
+        self._message = MecanumDriveControllerState()
+
+    @staticmethod
+    def corners(x: Sequence[float], y: Sequence[float]) -> tuple[int, ...] | None:
+        """Return the indices of the wheels at the corners; None unless there are exactly four.
+
+        Args:
+            x: positions of the wheels along the x axis [m].
+            y: positions along the y axis [m].
+        """
+        quadrants = [(bx > 0.0, by > 0.0) for bx, by in zip(x, y, strict=True)]
+        order = [(True, True), (True, False), (False, True), (False, False)]
+        if sorted(quadrants) != sorted(order):
+            return None
+        return tuple(quadrants.index(quadrant) for quadrant in order)
+
+    def publish(self, position: Array, velocity: Array, command: BaseCommand, stamp: int) -> None:
+        """Publish one state."""
+        message = self._message
+        speeds = [float(velocity[i]) for i in self._corners]
+        message.front_left_wheel_velocity, message.front_right_wheel_velocity = speeds[:2]
+        message.back_left_wheel_velocity, message.back_right_wheel_velocity = speeds[2:]
+        reference = message.reference_velocity
+        reference.linear.x, reference.linear.y, reference.angular.z = command.twist
+        set_stamp(message, stamp)
+        self._out.publish(message)
 
 
 class HolonomicBaseNode(WheeledBaseNode[HolonomicParams]):

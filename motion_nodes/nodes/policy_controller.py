@@ -40,7 +40,7 @@ from motion_nodes.ros.names import POLICY_CONTROLLER
 from motion_nodes.ros.node import MotionNode, RobotNode, RobotParams
 from motion_nodes.ros.parameters import core_params, param, settings_from
 from motion_nodes.ros.run import run_node
-from motion_nodes.ros.wheeled.base_topics import StreamPauses, TwistInputs
+from motion_nodes.ros.wheeled.wheeled_base_node import StreamPauses, TwistInputs
 
 DEFAULT_MAX = (1.0, 0.5, 1.5)
 """Max command where the description gives none [m/s, m/s, rad/s]."""

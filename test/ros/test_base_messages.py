@@ -25,9 +25,9 @@ from motion_nodes.core.robot.robot_yaml import AckermannSpec, DifferentialSpec, 
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.nodes.ackermann_base import AckermannParams
 from motion_nodes.nodes.differential_base import DifferentialParams
-from motion_nodes.nodes.holonomic_base import HolonomicParams
+from motion_nodes.nodes.holonomic_base import HolonomicParams, MecanumState
 from motion_nodes.ros.parameters import core_param, declared
-from motion_nodes.ros.wheeled.base_topics import MecanumState, RegularMoments, TwistInputs
+from motion_nodes.ros.wheeled.wheeled_base_node import RegularMoments, TwistInputs
 from motion_nodes.settings import KEY, Setting, check_settings, setting, setting_of
 
 

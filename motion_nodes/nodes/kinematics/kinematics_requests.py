@@ -46,7 +46,7 @@ from motion_nodes.nodes.kinematics.solution_checks import (
     excesses,
 )
 from motion_nodes.ros.current_state import CurrentStateMonitor, RobotFrames
-from motion_nodes.ros.messages.constraints import GoalContext, joint_goal
+from motion_nodes.ros.messages.constraints import GoalContext, is_constrained, joint_goal
 from motion_nodes.ros.messages.moveit_messages import (
     RequestRejected,
     fill_robot_state,
@@ -273,14 +273,16 @@ class KinematicsRequests:
         note = "; ".join(dict.fromkeys(note for *_, note in located if note))
         timeout = seconds_of(request.timeout, "timeout")
         positions = dict(zip(self.robot.joint_names, q.tolist(), strict=True))
-        context = GoalContext(self.robot, group, q, frames)
-        factories = [constraint_validity(request.constraints, context)]
-        collisions = None
+        factories: list[ValidityFactory] = []
+        joints, collisions = None, None
+        if is_constrained(request.constraints):
+            context = GoalContext(self.robot, group, q, frames)
+            factories.append(constraint_validity(request.constraints, context))
+            joints = joint_goal(request.constraints.joint_constraints, context)
         if request.avoid_collisions and scene is not None:
             collisions = self.collision_validity(group, q, scene)
             factories.append(collisions.check_for)
             note = "; ".join(filter(None, (note, self.scene_note())))
-        joints = joint_goal(request.constraints.joint_constraints, context)
         link, X_BT, _ = located[0]
         alone = len(located) == 1 and (group.tip is not None or not link)
         result, names = None, group.joints

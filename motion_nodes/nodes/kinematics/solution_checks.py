@@ -231,10 +231,10 @@ def constraint_validity(constraints: Any, context: GoalContext) -> ValidityFacto
     Raises:
         RequestRejected: an invalid constraint.
     """
-    given = bool(excesses(constraints, context))
+    excesses(constraints, context)  # Raises for an invalid one
     joints = list(context.robot.joint_names)
 
-    def check_for(names: Sequence[str]) -> Validity | None:
+    def check_for(names: Sequence[str]) -> Validity:
         columns = [joints.index(name) for name in names]
 
         def check(solution: Array) -> bool | str:
@@ -245,7 +245,7 @@ def constraint_validity(constraints: Any, context: GoalContext) -> ValidityFacto
                     return f"{name} violates its constraint by {excess:.4g}"
             return True
 
-        return check if given else None
+        return check
 
     return check_for
 

@@ -591,7 +591,7 @@ _VIEW_AXES = {
 
 
 def is_constrained(along: Any) -> bool:
-    """Return whether the ``path_constraints`` of a request contain any constraint."""
+    """Return whether moveit_msgs/Constraints, such as ``path_constraints``, contain any."""
     return bool(
         along.joint_constraints
         or along.position_constraints
