@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Public names for type checkers; ``__init__.py`` imports each when it is first used."""
+"""Public names for type checkers; written by tools/write_reference.py from ``__init__.py``."""
 
 from motion_nodes.api.joint_group import JointGroup as JointGroup
 from motion_nodes.api.reachability import ReachabilityMap as ReachabilityMap
@@ -36,9 +36,7 @@ from motion_nodes.core.ik.tasks_and_limits import solve_step as solve_step
 from motion_nodes.core.planning.path_constraints import JointBand as JointBand
 from motion_nodes.core.planning.path_constraints import LineOfSight as LineOfSight
 from motion_nodes.core.planning.path_constraints import RegionUnion as RegionUnion
-from motion_nodes.core.planning.path_constraints import (
-    TaskSpaceRegion as TaskSpaceRegion,
-)
+from motion_nodes.core.planning.path_constraints import TaskSpaceRegion as TaskSpaceRegion
 from motion_nodes.core.planning.pipeline import MotionPlan as MotionPlan
 from motion_nodes.core.planning.pipeline import PlanOptions as PlanOptions
 from motion_nodes.core.planning.planners import planner_names as planner_names
@@ -71,72 +69,4 @@ from motion_nodes.extras.policies.runner import PolicyTargets as PolicyTargets
 from motion_nodes.extras.robot_setup.derived_robot import mounted_folder as mounted_folder
 
 __version__: str
-
-__all__ = [
-    "BaseController",
-    "BaseLimits",
-    "BodyAxisLimits",
-    "Box",
-    "Capsule",
-    "CenterOfMassTask",
-    "CollisionLimit",
-    "Cone",
-    "Configuration",
-    "ConfigurationLimit",
-    "Cylinder",
-    "DampingTask",
-    "FrameTask",
-    "GazeTask",
-    "HalfSpace",
-    "IkBatchResult",
-    "IkResult",
-    "IkSettings",
-    "IkTolerance",
-    "JointBand",
-    "JointGoal",
-    "JointGroup",
-    "JointLimits",
-    "JointTrajectory",
-    "Limit",
-    "LimitRows",
-    "LineOfSight",
-    "MobileBase",
-    "MotionError",
-    "MotionPlan",
-    "MpcSettings",
-    "Odometry",
-    "Payload",
-    "PlanOptions",
-    "PolicyInputs",
-    "PolicyRunner",
-    "PolicyTargets",
-    "PoseGoal",
-    "PosesGoal",
-    "PositionLimit",
-    "PostureTask",
-    "ReachabilityMap",
-    "ReactivePolicy",
-    "RegionUnion",
-    "RobotModel",
-    "Sphere",
-    "Task",
-    "TaskSpaceRegion",
-    "TimedPath",
-    "TrajectorySample",
-    "TriangleMesh",
-    "Twist2",
-    "VelocityLimit",
-    "World",
-    "available_robots",
-    "inverse",
-    "load",
-    "load_robot",
-    "load_world",
-    "mounted_folder",
-    "multiply",
-    "planner_names",
-    "pose",
-    "reachability_map",
-    "solve_step",
-    "triangle_mesh",
-]
+_SECTIONS: dict[str, dict[str, str]]

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/reference.md, the reference of ``import motion_nodes``, from its docstrings.
+"""Writes what is derived from the public names in ``motion_nodes/__init__.py``.
 
-``python tools/write_reference.py`` writes it; ``--check`` only reports whether it is current (exit
-code 1 if not).
+That is docs/reference.md, from their docstrings, and ``__init__.pyi``, for type checkers.
+``python tools/write_reference.py`` writes both; ``--check`` only reports whether they are current
+(exit code 1 if not).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from motion_nodes.settings import KEY
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "reference.md"
+STUB = ROOT / "motion_nodes" / "__init__.pyi"
 DO_NOT_EDIT = "<!-- Written by tools/write_reference.py from docstrings; edit those instead. -->"
 HEAD = """# Reference
 
@@ -32,69 +34,36 @@ Names are imported lazily, so importing the package takes milliseconds. Invalid 
 `MotionError`; expected failures, such as a target out of reach, are results with `success` and
 `reason`.
 """
-SECTIONS = {
-    "Robots": (
-        *("load_robot", "available_robots", "mounted_folder", "RobotModel", "JointGroup"),
-        "JointLimits",
-    ),
-    "Poses": ("pose", "multiply", "inverse"),
-    "Inverse kinematics": ("IkSettings", "IkTolerance", "IkResult", "IkBatchResult"),
-    "Tasks and limits": (
-        *("Configuration", "solve_step", "FrameTask", "PostureTask", "CenterOfMassTask"),
-        *(
-            "GazeTask",
-            "DampingTask",
-            "ConfigurationLimit",
-            "VelocityLimit",
-            "PositionLimit",
-            "CollisionLimit",
-        ),
-        *("Task", "Limit", "LimitRows"),
-    ),
-    "Reachability": ("reachability_map", "ReachabilityMap"),
-    "Files": ("load",),
-    "The world": (
-        *("World", "load_world", "Box", "Sphere", "Cylinder", "Capsule", "Cone", "HalfSpace"),
-        *("TriangleMesh", "triangle_mesh"),
-    ),
-    "Planning and trajectories": (
-        *(
-            "JointGoal",
-            "PoseGoal",
-            "PosesGoal",
-            "PlanOptions",
-            "Payload",
-            "MotionPlan",
-            "planner_names",
-        ),
-        *("TaskSpaceRegion", "RegionUnion", "JointBand", "LineOfSight"),
-        *("JointTrajectory", "TimedPath", "TrajectorySample"),
-    ),
-    "Reactive motion": ("ReactivePolicy", "MpcSettings"),
-    "Learned policies": ("PolicyRunner", "PolicyInputs", "PolicyTargets"),
-    "Wheeled bases": (
-        *("MobileBase", "BaseController", "BaseLimits", "BodyAxisLimits", "Twist2", "Odometry"),
-    ),
-    "Errors": ("MotionError",),
-}
+STUB_HEAD = '''# SPDX-License-Identifier: Apache-2.0
+"""Public names for type checkers; written by tools/write_reference.py from ``__init__.py``."""
+'''
+STUB_TAIL = """
+__version__: str
+_SECTIONS: dict[str, dict[str, str]]
+"""
 
 
 def page() -> str:
-    """Return docs/reference.md.
-
-    Raises:
-        ValueError: a public name is in no section, or in two.
-    """
-    listed = [name for names in SECTIONS.values() for name in names]
-    if sorted(listed) != sorted(mn.__all__):
-        raise ValueError(f"sections and __all__ differ: {set(listed) ^ set(mn.__all__)}")
+    """Return docs/reference.md."""
     lines = [DO_NOT_EDIT, HEAD]
-    for title, names in SECTIONS.items():
+    for title, names in mn._SECTIONS.items():
         lines += [f"## {title}", ""]
         for name in names:
             value = getattr(mn, name)
             lines += list(_class(name, value) if inspect.isclass(value) else _function(name, value))
     return "\n".join(lines).rstrip() + "\n"
+
+
+def stub() -> str:
+    """Return ``motion_nodes/__init__.pyi``."""
+    places = {name: module for names in mn._SECTIONS.values() for name, module in names.items()}
+    lines = [STUB_HEAD]
+    for name, module in sorted(places.items(), key=lambda place: place[::-1]):
+        line = f"from motion_nodes.{module} import {name} as {name}"
+        if len(line) > 100:
+            line = f"from motion_nodes.{module} import (\n    {name} as {name},\n)"
+        lines.append(line)
+    return "\n".join([*lines, STUB_TAIL])
 
 
 def _function(name: str, function: Callable[..., Any], level: str = "###") -> Iterator[str]:
@@ -187,14 +156,16 @@ def _short(signature: str) -> str:
 
 
 def main() -> int:
-    """Write the page, or check it; return the exit code."""
-    text = page()
-    if "--check" in sys.argv:
-        current = PAGE.is_file() and PAGE.read_text(encoding="utf-8") == text
-        print(f"{PAGE.name} is {'current' if current else 'out of date: run ' + sys.argv[0]}")
-        return 0 if current else 1
-    PAGE.write_text(text, encoding="utf-8")
-    return 0
+    """Write the files, or check them; return the exit code."""
+    code = 0
+    for file, text in ((STUB, stub()), (PAGE, page())):
+        if "--check" not in sys.argv:
+            file.write_text(text, encoding="utf-8")
+            continue
+        current = file.is_file() and file.read_text(encoding="utf-8") == text
+        print(f"{file.name} is {'current' if current else 'out of date: run ' + sys.argv[0]}")
+        code = code if current else 1
+    return code
 
 
 if __name__ == "__main__":
