@@ -129,15 +129,15 @@ def from_robot(cls: Any) -> set[str]:
 
 def parameter_row(entry: Any, of_robot: set[str]) -> tuple[str, ...]:
     """Return the row of a parameter."""
-    rules = entry.rules
+    setting = entry.rules.setting
     return (
         f"`{entry.name}`",
         type_name(entry.kind),
         default_text(entry, of_robot),
-        rules.unit,
-        allowed_text(rules),
-        "yes" if rules.read_only else "",
-        rules.doc,
+        setting.unit,
+        allowed_text(setting),
+        "yes" if entry.rules.read_only else "",
+        setting.doc,
     )
 
 
@@ -166,18 +166,18 @@ def default_text(entry: Any, of_robot: set[str]) -> str:
     return f'"{value}"' if isinstance(value, str) else f"{value:g}"
 
 
-def allowed_text(rules: Any) -> str:
+def allowed_text(setting: Any) -> str:
     """Return the allowed values as text."""
     parts = []
-    if rules.gt is not None:
-        parts.append(f"> {rules.gt:g}")
-    if rules.ge is not None:
-        parts.append(f"≥ {rules.ge:g}")
-    if rules.le is not None:
-        parts.append(f"≤ {rules.le:g}")
-    if rules.one_of is not None:
-        parts.append(", ".join(rules.one_of))
-    if rules.nan:
+    if setting.gt is not None:
+        parts.append(f"> {setting.gt:g}")
+    if setting.ge is not None:
+        parts.append(f"≥ {setting.ge:g}")
+    if setting.le is not None:
+        parts.append(f"≤ {setting.le:g}")
+    if setting.one_of is not None:
+        parts.append(", ".join(setting.one_of))
+    if setting.nan:
         parts.append("NaN: not set")
     return ", ".join(parts)
 

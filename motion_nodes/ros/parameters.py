@@ -51,54 +51,40 @@ P = TypeVar("P")
 S = TypeVar("S")
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ParameterRules(Setting):
+@dataclasses.dataclass(frozen=True)
+class ParameterRules:
     """A setting as a ROS parameter; kept in the field's metadata."""
 
-    name: str | None = None
+    setting: Setting
+    """Documentation, unit and range."""
+    name: str | None
     """ROS name; None for the field's name."""
-    read_only: bool = False
-    per: str | None = None
+    read_only: bool
+    per: str | None
     """Field that lists names, with one parameter for each."""
 
 
 def param(
     default: Any = dataclasses.MISSING,
     *,
-    doc: str,
     name: str | None = None,
-    unit: str = "",
-    ge: float | None = None,
-    gt: float | None = None,
-    le: float | None = None,
-    one_of: tuple[str, ...] | None = None,
-    nan: bool = False,
-    inf: bool = False,
     read_only: bool = False,
     per: str | None = None,
+    **attributes: Any,
 ) -> Any:
     """Return a dataclass field that is a ROS parameter, or one for each of some names.
 
     Args:
         default: default value, unless the robot's description gives one.
-        doc: what it does, for ``ros2 param describe`` and docs/parameters.md.
         name: ROS name if it has dots (``linear.x.max_velocity``); default: the field's name.
-        unit: SI unit.
-        ge: min value.
-        gt: value that must be exceeded.
-        le: max value.
-        one_of: allowed strings.
-        nan: whether NaN is allowed, which means "not set".
-        inf: whether infinity is allowed, which means "unlimited".
         read_only: whether it is fixed once the node is configured.
         per: an earlier, read-only field that lists names. Each has its own parameter, with the
             name in place of ``<...>`` in ``name`` and the same default; the field's value is a
             mapping from these names.
+        attributes: of the :class:`~motion_nodes.settings.Setting`: what it does (``doc``, for
+            ``ros2 param describe`` and docs/parameters.md), unit and range.
     """
-    rules = ParameterRules(
-        doc=doc, name=name, unit=unit, ge=ge, gt=gt, le=le, one_of=one_of, nan=nan, inf=inf,
-        read_only=read_only, per=per,
-    )  # fmt: skip
+    rules = ParameterRules(Setting(**attributes), name, read_only, per)
     if per is not None:
         return dataclasses.field(
             default_factory=dict, metadata={"rules": rules, "default": default}
@@ -187,25 +173,25 @@ class Declared:
 
     def descriptor(self) -> ParameterDescriptor:
         """Return the descriptor for ``ros2 param describe``; ranges are sliders in rqt."""
-        rules = self.rules
+        setting = self.rules.setting
         descriptor = ParameterDescriptor(
             name=self.name,
             type=ROS_TYPES[self.kind].value,
-            description=rules.text,
-            read_only=rules.read_only,
+            description=setting.text,
+            read_only=self.rules.read_only,
         )
-        low = rules.ge if rules.ge is not None else rules.gt
-        if low is not None and rules.le is not None and not rules.nan:
+        low = setting.ge if setting.ge is not None else setting.gt
+        if low is not None and setting.le is not None and not setting.nan:
             if self.kind is float:
                 descriptor.floating_point_range = [
-                    FloatingPointRange(from_value=float(low), to_value=float(rules.le))
+                    FloatingPointRange(from_value=float(low), to_value=float(setting.le))
                 ]
             elif self.kind is int:
                 descriptor.integer_range = [
-                    IntegerRange(from_value=int(low), to_value=int(rules.le), step=1)
+                    IntegerRange(from_value=int(low), to_value=int(setting.le), step=1)
                 ]
-        if rules.one_of is not None:
-            descriptor.additional_constraints = f"one of: {', '.join(rules.one_of)}"
+        if setting.one_of is not None:
+            descriptor.additional_constraints = f"one of: {', '.join(setting.one_of)}"
         return descriptor
 
 
@@ -298,7 +284,8 @@ class ParameterSet(Generic[P]):
         if not self._node.has_parameter(entry.name):
             if default is dataclasses.MISSING and given is None:
                 raise InvalidConfig(
-                    f"{where} '{entry.name}' is required ({entry.rules.doc})", field=entry.name
+                    f"{where} '{entry.name}' is required ({entry.rules.setting.doc})",
+                    field=entry.name,
                 )
             if given is not None:
                 given = _as_float(entry, given)
@@ -330,7 +317,7 @@ class ParameterSet(Generic[P]):
                 # Clients that ask for it among others would get none of them.
                 empty = Parameter(entry.name, ROS_TYPES[entry.kind], [])
                 declared_parameters(self._node)[entry.name] = empty
-        problem = entry.rules.problem(entry.name, value)
+        problem = entry.rules.setting.problem(entry.name, value)
         if problem:
             raise InvalidConfig(f"{where} {problem}", field=entry.name)
         return value
@@ -342,7 +329,7 @@ class ParameterSet(Generic[P]):
         """
         why = self._without_effect(entry.name)
         own = given.type_ is ROS_TYPES[entry.kind]
-        if not why or (own and not entry.rules.problem(entry.name, given.value)):
+        if not why or (own and not entry.rules.setting.problem(entry.name, given.value)):
             return False
         self._warn_without_effect(entry.name, f"{given.value} is a value of the peer's: {why}")
         return True
@@ -383,7 +370,7 @@ class ParameterSet(Generic[P]):
             if p.type_ is not ROS_TYPES[entry.kind]:
                 reason = f"{p.name} must be of type {ROS_TYPES[entry.kind].name.lower()}"
                 return SetParametersResult(successful=False, reason=reason)
-            problem = entry.rules.problem(p.name, p.value)
+            problem = entry.rules.setting.problem(p.name, p.value)
             if problem:
                 return SetParametersResult(successful=False, reason=problem)
         if self._check:

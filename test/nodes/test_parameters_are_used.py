@@ -171,5 +171,5 @@ def test_every_parameter_is_described(executable):
     cls = node_class(executable)
     assert dataclasses.is_dataclass(cls.params_type)
     for entry in declared(cls.params_type):
-        assert entry.rules.doc.endswith(".") or ":" in entry.rules.doc, entry.name
-        assert len(entry.rules.doc) > 4
+        assert entry.rules.setting.doc.endswith(".") or ":" in entry.rules.setting.doc, entry.name
+        assert len(entry.rules.setting.doc) > 4

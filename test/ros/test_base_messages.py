@@ -248,8 +248,8 @@ def test_core_and_parameters_allow_the_same_values(kind, valid, params):
             allowed = accepted(lambda n=name, v=value: kind(**valid | {n: v}))
             assert allowed == (entry.problem(name, value) is None), (name, value)
             if name in by_field:
-                rules = by_field[name].rules
-                assert allowed == (rules.problem(name, value) is None), (name, value)
+                parameter = by_field[name].rules.setting
+                assert allowed == (parameter.problem(name, value) is None), (name, value)
 
 
 @pytest.mark.parametrize(
@@ -278,7 +278,9 @@ def test_robot_yaml_allows_what_the_core_allows(kind, core):
 def test_axis_limits_have_the_unit_of_their_axis():
     entries = {entry.name: entry for entry in declared(HolonomicParams)}
     for name in numeric(BodyAxisLimits):
-        linear, angular = (entries[f"{axis}.{name}"].rules for axis in ("linear.y", "angular.z"))
+        linear, angular = (
+            entries[f"{axis}.{name}"].rules.setting for axis in ("linear.y", "angular.z")
+        )
         assert linear.unit.replace("m", "rad") == angular.unit
         assert linear.doc == angular.doc == setting_of(BodyAxisLimits, name)[0].doc
 

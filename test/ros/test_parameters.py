@@ -103,7 +103,7 @@ def test_descriptors_tell_clients_what_is_allowed(make_node):
 
 def test_every_declared_entry_has_a_description():
     assert [entry.name for entry in declared(Sample)][-4:] == ["x.limit", "low", "high", "fixed"]
-    assert all(entry.rules.doc for entry in declared(Sample))
+    assert all(entry.rules.setting.doc for entry in declared(Sample))
 
 
 def test_values_from_the_command_line(make_node):
