@@ -11,7 +11,7 @@ from ik.analytic_samples import Z, anyhow, iiwa, line_chain, line_tree, wrist_ar
 from kernels.random_trees import Oracle, random_tree
 from raised_errors import about
 
-from motion_nodes.core.ik.analytic_solver import AnalyticIk
+from motion_nodes.core.ik.analytic_solver import AnalyticIk, SearchBounds
 from motion_nodes.core.ik.chain import IkChain
 from motion_nodes.core.ik.joint_sampling import distance
 from motion_nodes.core.ik.problem import IkRequest, IkSettings, IkStatus
@@ -207,11 +207,11 @@ def test_the_current_value_of_the_free_joint_comes_first():
     ik = solver("franka")
     q = ik.chain.centre + 0.1
     X = ik.chain.kinematics.pose(q, ik.chain.tip)
-    found = list(ik.search(X, q, max_attempts=1))
+    found = list(ik.search(X, q, SearchBounds(max_attempts=1)))
     assert found
     assert all(solution[6] == q[6] for solution in found)
     np.testing.assert_allclose(found[0], q, atol=1e-9)
-    several = np.array(list(ik.search(X, q, max_attempts=60)))
+    several = np.array(list(ik.search(X, q, SearchBounds(max_attempts=60))))
     np.testing.assert_array_equal(several[: len(found)], found)
     assert len(np.unique(several[:, 6])) > 8
     check(ik, several, X)
@@ -221,9 +221,9 @@ def test_a_fixed_joint_never_moves():
     ik = solver("franka")
     q = ik.chain.centre + 0.1
     X = ik.chain.kinematics.pose(q, ik.chain.tip)
-    found = np.array(list(ik.search(X, q, fixed=["panda_joint7"], max_attempts=20)))
+    found = np.array(list(ik.search(X, q, SearchBounds(fixed=["panda_joint7"], max_attempts=20))))
     assert (found[:, 6] == q[6]).all()
-    found = np.array(list(ik.search(X, q, fixed=["panda_joint4"], max_attempts=20)))
+    found = np.array(list(ik.search(X, q, SearchBounds(fixed=["panda_joint4"], max_attempts=20))))
     np.testing.assert_allclose(found[:, 3], q[3], atol=1e-8)
 
 
@@ -231,18 +231,19 @@ def test_the_distance_bounds_free_joint_and_solutions():
     ik = solver("franka")
     q = ik.chain.centre + 0.1
     X = ik.chain.kinematics.pose(q, ik.chain.tip)
-    found = np.array(list(ik.search(X, q, max_distance=0.5, max_attempts=40)))
+    found = np.array(list(ik.search(X, q, SearchBounds(max_distance=0.5, max_attempts=40))))
     assert len(np.unique(found[:, 6])) >= 3
     assert (np.abs(found - q) <= 0.5).all()
-    again = np.array(list(ik.search(X, q, max_distance=0.5, max_attempts=40)))
+    again = np.array(list(ik.search(X, q, SearchBounds(max_distance=0.5, max_attempts=40))))
     np.testing.assert_array_equal(again, found)
 
 
 def test_a_search_without_end_is_refused():
     ik = solver("franka")
     with pytest.raises(InvalidConfig):
-        ik.search(np.eye(4), ik.chain.centre)
-    assert len(list(ik.search(from_xyz_rpy((9, 0, 0)), ik.chain.centre, max_time=0.02))) == 0
+        SearchBounds()
+    far = from_xyz_rpy((9, 0, 0))
+    assert not list(ik.search(far, ik.chain.centre, SearchBounds(max_time=0.02)))
 
 
 # -- behind the interface of all solvers ----------------------------------------------------------

@@ -13,6 +13,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -363,6 +364,18 @@ def _refusal(
     )
 
 
+class Metric(NamedTuple):
+    """Distance of configurations by which solutions are sorted."""
+
+    norm: float = math.inf
+    """p of the norm, at least 1; ``math.inf`` is the max joint displacement."""
+    weights: Array | None = None
+    """Weights of the joints, shape (n,); None: equal."""
+
+
+MAX_NORM = Metric()
+
+
 class ClosedFormArm:
     """A chain of six revolute joints, or of seven with one redundant joint."""
 
@@ -423,9 +436,7 @@ class ClosedFormArm:
         near: Array,
         limits: Array | None = None,
         values: Array | None = None,
-        *,
-        norm: float = math.inf,
-        weights: Array | None = None,
+        metric: Metric = MAX_NORM,
         enough: int = ALL,
     ) -> Array:
         """Return all solutions, closest first.
@@ -435,8 +446,7 @@ class ClosedFormArm:
             near: solutions are shifted by full turns to be close to it [rad], shape (n,).
             limits: lower and upper joint limits [rad], shape (2, n); None: no limits.
             values: values of the redundant joint [rad], shape (m,); None: as in ``near``.
-            norm: p of the distance, at least 1.
-            weights: of the joints in the distance, shape (n,); None: equal.
+            metric: of the distance from ``near``.
             enough: stop after a value once this many solutions were found.
 
         Returns:
@@ -458,8 +468,8 @@ class ClosedFormArm:
             self._any if limits is None else limits,
             target,
             near,
-            self._alike if weights is None else weights,
-            norm,
+            self._alike if metric.weights is None else metric.weights,
+            metric.norm,
             values,
             enough,
             self._slack,

@@ -11,12 +11,13 @@ import functools
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.core.ik.analytic_arm import ALL, ClosedFormArm, with_all_turns
+from motion_nodes.core.ik.analytic_arm import ALL, ClosedFormArm, Metric, with_all_turns
 from motion_nodes.core.ik.chain import IkChain
 from motion_nodes.core.ik.joint_sampling import distance, free_joint_samples, halton
 from motion_nodes.core.ik.problem import (
@@ -173,19 +174,46 @@ def blocks(free: int, near: Array, limits: Array, attempts: int, patient: bool) 
         yield block[np.argsort(np.abs(block - now))]
 
 
-def samples(
-    free: int, near: Array, limits: Array, attempts: int | None, reach: float, seed: int
-) -> Iterator[Array]:
-    """Yield the current value, shape (1,), then random ones within ``reach`` of it.
+@dataclass(frozen=True)
+class SearchBounds:
+    """Bounds of a search over the redundant joint.
 
-    ``attempts`` is the total number; None: unlimited.
+    Raises:
+        InvalidConfig: neither attempts nor time are bounded.
     """
+
+    fixed: Sequence[str] = ()
+    """Joints that keep their positions."""
+    max_attempts: int | None = None
+    """Max number of values of the redundant joint; None: unlimited."""
+    max_time: float = math.inf
+    """Timeout [s]."""
+    max_distance: float = math.inf
+    """Max distance of a solution from the current positions [rad]."""
+    norm: float = math.inf
+    """p of the norm of that distance, at least 1."""
+    random_seed: int = 0
+    """For reproducible values."""
+
+    def __post_init__(self) -> None:
+        """Check that the search ends."""
+        if self.max_attempts is None and self.max_time == math.inf:
+            raise InvalidConfig("the search is unbounded: set max_attempts, max_time or both.")
+
+
+def samples(free: int, near: Array, limits: Array, bounds: SearchBounds) -> Iterator[Array]:
+    """Yield the current value, shape (1,), then random ones within some bounds."""
     if free < 0:
         yield near[:1]
         return
     now, low, high = _range(free, near, limits)
     yield from free_joint_samples(
-        [now], [low], [high], max_distance=reach, max_attempts=attempts, seed=seed
+        [now],
+        [low],
+        [high],
+        max_distance=bounds.max_distance,
+        max_attempts=bounds.max_attempts,
+        seed=bounds.random_seed,
     )
 
 
@@ -299,8 +327,7 @@ class AnalyticIk:
             near,
             self._limits,
             self._values(free_values, near),
-            norm=norm,
-            weights=weights,
+            Metric(norm, weights),
         )
         if turns == "nearest" or not self.chain.turning:
             return Q
@@ -312,40 +339,25 @@ class AnalyticIk:
         self,
         target: ArrayLike,
         current: ArrayLike,
-        *,
-        fixed: Sequence[str] = (),
-        max_attempts: int | None = None,
-        max_time: float = math.inf,
-        max_distance: float = math.inf,
-        norm: float = math.inf,
-        random_seed: int = 0,
+        bounds: SearchBounds,
     ) -> Iterator[Array]:
         """Yield solutions for the redundant joint's current value, then for random ones.
 
         Args:
             target: pose of the tip in the base, shape (4, 4).
             current: joint positions [rad], shape (n,).
-            fixed: joints that keep their positions.
-            max_attempts: max number of values of the redundant joint.
-            max_time: timeout [s].
-            max_distance: max distance of a solution from the current positions [rad].
-            norm: of that distance.
-            random_seed: for reproducible values.
+            bounds: of the search.
 
         Raises:
-            InvalidConfig: neither attempts nor time are bounded.
             UnknownJoint: a fixed joint is not in the chain.
             InvalidCommand: as :meth:`solutions`.
         """
-        if max_attempts is None and max_time == math.inf:
-            raise InvalidConfig("the search is unbounded: set max_attempts, max_time or both.")
         near = as_configurations(current, self.joint_names, "current")[0]
         X_BT = as_pose(target, "target")
         limits = limits_with(
-            self.chain, {name: near[joint_index(self.chain, name)] for name in fixed}
+            self.chain, {name: near[joint_index(self.chain, name)] for name in bounds.fixed}
         )
-        ends = (max_attempts, compute_time() + max_time)
-        return self._search(X_BT, near, limits, ends, (max_distance, norm), random_seed)
+        return self._search(X_BT, near, limits, bounds)
 
     def solve(self, request: IkRequest) -> IkResult:
         """Return the solution closest to the seed, or to the middle of the ranges.
@@ -383,16 +395,13 @@ class AnalyticIk:
         X_BT: Array,
         near: Array,
         limits: Array,
-        ends: tuple[int | None, float],
-        within: tuple[float, float],
-        random_seed: int,
+        bounds: SearchBounds,
     ) -> Iterator[Array]:
-        attempts, deadline = ends
-        max_distance, norm = within
-        for value in samples(self._free, near, limits, attempts, max_distance, random_seed):
-            Q = self._arm.solutions(X_BT, near, limits, value, norm=norm)
-            for q in Q:
-                if distance(q, near, norm=norm) <= max_distance:
+        deadline = compute_time() + bounds.max_time
+        metric = Metric(bounds.norm)
+        for value in samples(self._free, near, limits, bounds):
+            for q in self._arm.solutions(X_BT, near, limits, value, metric):
+                if distance(q, near, norm=bounds.norm) <= bounds.max_distance:
                     yield q
             if compute_time() > deadline:
                 return
