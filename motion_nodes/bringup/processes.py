@@ -11,7 +11,7 @@ import subprocess
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from motion_nodes.bringup.process_template import (
     FORK_TIMEOUT,
@@ -56,6 +56,16 @@ def how_it_ended(code: int) -> str:
     return f"ended with signal {-code}" if code < 0 else f"ended with code {code}"
 
 
+class ProcessEvents(NamedTuple):
+    """What :meth:`ProcessGroup.watch` calls."""
+
+    report: Callable[[str, Report], None] | None = None
+    """Called with the name of a process and its report."""
+    end: Callable[[str, int], None] | None = None
+    """Called with the name and the exit code of a process that ended by itself; None: print it and
+    add it to :attr:`ProcessGroup.failed`."""
+
+
 class ProcessGroup:
     """Group of processes; leaving the context stops all of them.
 
@@ -69,8 +79,7 @@ class ProcessGroup:
         print_line: Callable[[str], None],
         *,
         environment: Mapping[str, str] | None = None,
-        on_report: Callable[[str, Report], None] | None = None,
-        on_end: Callable[[str, int], None] | None = None,
+        events: ProcessEvents | None = None,
         template: ProcessTemplate | None = None,
         drivers: Collection[str] = (),
     ) -> None:
@@ -80,9 +89,7 @@ class ProcessGroup:
             commands: a name for each process, and its command line.
             print_line: prints one line.
             environment: of the processes; None: that of this process.
-            on_report: called by :meth:`watch` with the name of a process and its report.
-            on_end: called by :meth:`watch` with the name and the exit code of a process that ended
-                by itself; None: print it and add it to :attr:`failed`.
+            events: what :meth:`watch` calls; None: nothing but the defaults.
             template: forks the processes; None: each is started by its command line.
             drivers: names of the processes that are stopped after all others, so that
                 controllers can brake the robots.
@@ -94,8 +101,9 @@ class ProcessGroup:
         # Restarted processes keep what is chosen once, such as the address of a page.
         self._environment = suite_environment() | self._environment
         self._template, self._fork_timeout = template, IMPORT_TIMEOUT
-        self._on_report = on_report
-        self._on_end = on_end or self._note_end
+        events = events or ProcessEvents()
+        self._on_report = events.report
+        self._on_end = events.end or self._note_end
         self._reports: tuple[int, int] | None = None
         self._unread = b""
         self._names: dict[int, str] = {}

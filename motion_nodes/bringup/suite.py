@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from motion_nodes.bringup.forked_call import forked_call
 from motion_nodes.bringup.node_specs import NodeSpec, commands_for, processes_for, with_arguments
 from motion_nodes.bringup.process_template import ProcessTemplate
-from motion_nodes.bringup.supervisor import Supervisor
+from motion_nodes.bringup.supervisor import Supervision, Supervisor
 from motion_nodes.errors import InvalidConfig, InvalidDescription, MotionError
 from motion_nodes.extras import check_cell, check_policy
 from motion_nodes.kernels.cache import MESHES, in_progress
@@ -255,7 +255,7 @@ def run_suite(
         processes_for(specs, composed=composed),
         commands_for(specs, composed=composed),
         print_line,
-        respawn=respawn,
+        Supervision(respawn=respawn),
         on_report=lambda process, news: startup.report(news, supervisor.nodes_of(process)),
         template=template,
     )

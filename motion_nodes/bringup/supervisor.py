@@ -13,7 +13,7 @@ import secrets
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from motion_nodes.bringup.node_specs import DRIVERS, NodeSpec, command_of
 from motion_nodes.bringup.process_health import (
@@ -29,7 +29,7 @@ from motion_nodes.bringup.process_health import (
     read_activity,
 )
 from motion_nodes.bringup.process_template import ProcessTemplate
-from motion_nodes.bringup.processes import ProcessGroup, Report, how_it_ended
+from motion_nodes.bringup.processes import ProcessEvents, ProcessGroup, Report, how_it_ended
 from motion_nodes.core.control.stop_state import StopState
 from motion_nodes.ros.process_reports import (
     ASLEEP,
@@ -57,6 +57,22 @@ REPORT_PERIOD = 1.0
 """[s] Period of reports on /diagnostics."""
 
 
+@dataclass(frozen=True)
+class Supervision:
+    """How processes are supervised, and by which measurements."""
+
+    respawn: bool = True
+    """Whether processes are replaced; False: only reported."""
+    health: HealthLimits = field(default_factory=HealthLimits)
+    """Timeouts."""
+    budget: RestartLimits = field(default_factory=RestartLimits)
+    """Limits of restarts."""
+    activity: Callable[[int], Activity] = read_activity
+    """Returns the process accounting of a process id."""
+    clock: Callable[[], float] = time.monotonic
+    """Returns the time [s]."""
+
+
 class Supervisor:
     """Supervises a group of processes; call :meth:`watch` several times a second."""
 
@@ -65,13 +81,9 @@ class Supervisor:
         processes: Mapping[str, Sequence[NodeSpec]],
         commands: Mapping[str, list[str]],
         print_line: Callable[[str], None],
+        rules: Supervision | None = None,
         *,
-        respawn: bool = True,
         on_report: Callable[[str, News], None] = lambda _name, _news: None,
-        health: HealthLimits | None = None,
-        budget: RestartLimits | None = None,
-        activity: Callable[[int], Activity] = read_activity,
-        clock: Callable[[], float] = time.monotonic,
         template: ProcessTemplate | None = None,
     ) -> None:
         """Create the supervisor; processes start when the context of :attr:`group` is entered.
@@ -80,25 +92,19 @@ class Supervisor:
             processes: the nodes of each process by its name.
             commands: their command lines.
             print_line: prints one line.
-            respawn: replace processes; False: only report.
+            rules: of the supervision; None: the defaults.
             on_report: called with the name of a process and the report of one of its nodes.
-            health: timeouts.
-            budget: limits of restarts.
-            activity: returns the process accounting of a process id.
-            clock: returns the time [s].
             template: forks the processes.
         """
-        self._respawn, self._print_line, self._on_report = respawn, print_line, on_report
-        self._limits = health or HealthLimits()
-        self._activity, self._clock = activity, clock
-        self._budget = budget = budget or RestartLimits()
+        rules = rules or Supervision()
+        self._rules, self._print_line, self._on_report = rules, print_line, on_report
         self._left_out: dict[str, str] = {}
         """Full names of the nodes of robots that cannot start, each with the reason."""
-        self._watched = {name: Watched(specs, budget) for name, specs in processes.items()}
-        self._probe = Watched((), RestartLimits(burst=budget.burst, delays=(1.0,)))
+        self._watched = {name: Watched(specs, rules.budget) for name, specs in processes.items()}
+        self._probe = Watched((), RestartLimits(burst=rules.budget.burst, delays=(1.0,)))
         self._probe_trusted, self._all_silent = True, False
         self._streams = StreamComparison()
-        self._now, self._last = 0.0, clock()
+        self._now, self._last = 0.0, rules.clock()
         self._stop = StopState()
         self._report_due = 0.0
         environment = {**os.environ, ECHO_VARIABLE: f"s{secrets.token_hex(4)}"}
@@ -106,8 +112,7 @@ class Supervisor:
             commands,
             print_line,
             environment=environment,
-            on_report=self._read,
-            on_end=self._ended,
+            events=ProcessEvents(self._read, self._ended),
             template=template,
             drivers=[
                 n for n, specs in processes.items() if any(s.executable in DRIVERS for s in specs)
@@ -137,7 +142,7 @@ class Supervisor:
         Returns:
             Whether a process is running or will be restarted.
         """
-        wall = self._clock()
+        wall = self._rules.clock()
         self._now, self._last = self._now + min(wall - self._last, LONGEST_STEP), wall
         for name in self._everyone():
             self._note_start(name)
@@ -169,7 +174,7 @@ class Supervisor:
             self._streams.forget(name)
             del self._watched[name]
             if kept:
-                self._watched[name] = Watched(kept, self._budget)
+                self._watched[name] = Watched(kept, self._rules.budget)
                 self.group.add(name, command_of(name, kept))
                 self._note_start(name)
 
@@ -198,7 +203,7 @@ class Supervisor:
                 self._note_ready(name, watched, report.node)
 
     def _read_echo(self, echo: Echo) -> None:
-        if echo.silent <= self._limits.reach:
+        if echo.silent <= self._rules.health.reach:
             self._probe_trusted = True
         for name, watched in self._watched.items():
             if watched.health is not None and self.group.pid(name) == echo.target:
@@ -237,7 +242,7 @@ class Supervisor:
             if before is not None:
                 self._print_line(f"{name} responds again")
             return
-        if finding.replace and self._respawn:
+        if finding.replace and self._rules.respawn:
             self._replace(name, finding)
         elif before is None:
             self._print_line(
@@ -247,11 +252,11 @@ class Supervisor:
             self._hold(name, f"{name} is {finding.condition.value}", itself=True)
 
     def _outlook(self, finding: HealthFinding) -> str:
-        if not self._respawn:
+        if not self._rules.respawn:
             return "; not replaced: respawn is off"
         if finding.condition is Condition.UNREACHABLE and self._all_silent:
             return ", like all others; not replaced: check the network"
-        return f"; replaced after {self._limits.overload:g} s"
+        return f"; replaced after {self._rules.health.overload:g} s"
 
     def _replace(self, name: str, finding: HealthFinding) -> None:
         why = f"{finding.condition.value}, {finding.text}"
@@ -274,7 +279,7 @@ class Supervisor:
         self._hold(name, f"{name} {why}")
         self._send_targets()
         limits = watched.budget.limits
-        delay = watched.budget.take(self._now) if self._respawn else None
+        delay = watched.budget.take(self._now) if self._rules.respawn else None
         if delay is not None:
             watched.due = self._now + delay
             used = watched.budget.used(self._now)
@@ -287,7 +292,7 @@ class Supervisor:
             self._print_line(f"{name} {why}; reachability over DDS is no longer supervised")
             return
         self.group.failed[name] = code
-        if self._respawn:
+        if self._rules.respawn:
             nodes = ", ".join(node.strip("/") for node in self.nodes_of(name))
             self._print_line(
                 f"{name} {why}; it stays down after {limits.burst} restarts within "
@@ -331,7 +336,7 @@ class Supervisor:
     def _note_start(self, name: str) -> None:
         watched = self._everyone()[name]
         if watched.health is None and self.group.runs(name):
-            watched.health = ProcessHealth(self._limits, self._now)
+            watched.health = ProcessHealth(self._rules.health, self._now)
 
     # ---- the probe
 
@@ -363,7 +368,7 @@ class Supervisor:
                 watched.health.echo(0.0)
 
     def _activity_of(self, name: str) -> Callable[[], Activity]:
-        return lambda: self._activity(self.group.pid(name))
+        return lambda: self._rules.activity(self.group.pid(name))
 
     def _send_targets(self) -> None:
         # Before its first heartbeat a process has no DDS endpoints.

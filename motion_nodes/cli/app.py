@@ -313,19 +313,11 @@ def tune(
     as_json: JsonOption = False,
 ) -> None:
     """Tune RMPflow for a robot by seeded trials, one group of parameters after another."""
+    from motion_nodes.cli.tune import Tuning
     from motion_nodes.cli.tune import tune as walk
 
-    code = walk(
-        robot,
-        group=group,
-        trials=trials,
-        seed=seed,
-        start=start,
-        apply=apply,
-        output=output,
-        as_json=as_json,
-    )
-    raise typer.Exit(code)
+    tuning = Tuning(robot, group, trials, seed, start)
+    raise typer.Exit(walk(tuning, apply=apply, output=output, as_json=as_json))
 
 
 @app.command(

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -105,24 +105,24 @@ def learn(
         directory = Path(output or f"learned/{task}")
         with cluster(address) as remote:
             pool = remote or ThreadPoolExecutor(workers)
-            policy = _train(
-                task, directory, minutes, steps, config, pool, resume, as_json, port, randomize
-            )
+            order = _Training(task, directory, minutes, steps, config, resume, randomize)
+            policy = _train(order, pool, port, quiet=as_json)
     _evaluate(task, policy, episodes, as_json, randomize)
 
 
-def _train(
-    task: str,
-    directory: Path,
-    minutes: float | None,
-    steps: int | None,
-    config: TrainingConfig,
-    pool: Executor,
-    resume: bool,
-    quiet: bool,
-    port: int | None,
-    randomize: bool,
-) -> Policy:
+class _Training(NamedTuple):
+    """What to train; the fields are options of the command."""
+
+    task: str
+    directory: Path
+    minutes: float | None
+    steps: int | None
+    config: TrainingConfig
+    resume: bool
+    randomize: bool
+
+
+def _train(order: _Training, pool: Executor, port: int | None, *, quiet: bool) -> Policy:
     """Train with a progress bar, and export the best policy."""
     import math
 
@@ -141,6 +141,7 @@ def _train(
         run,
     )
 
+    task, directory, minutes, steps = order[:4]
     if minutes is None:
         minutes = task_entry(task).minutes if steps is None else math.inf
     budget = Budget(60.0 * minutes, math.inf if steps is None else steps)
@@ -148,8 +149,8 @@ def _train(
     with contextlib.ExitStack() as stack:
         stack.enter_context(_ended_by_signals())
         show = stack.enter_context(_page(task, directory, port))
-        factory = EnvFactory(task, Randomization() if randomize else None)
-        trainer = open_run(directory, factory, task, config, resume=resume)
+        factory = EnvFactory(task, Randomization() if order.randomize else None)
+        trainer = open_run(directory, factory, task, order.config, resume=order.resume)
         executor = stack.enter_context(pool)
         bar = stack.enter_context(Progress(*columns, console=Console(stderr=True, quiet=quiet)))
         shown = bar.add_task("", total=1.0)

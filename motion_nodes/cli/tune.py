@@ -32,26 +32,27 @@ _LEGEND = (
 )
 
 
-def tune(
-    name: str,
-    *,
-    group: str,
-    trials: int,
-    seed: int,
-    start: str | None,
-    apply: bool,
-    output: str,
-    as_json: bool,
-) -> int:
+@dataclasses.dataclass(frozen=True)
+class Tuning:
+    """What to tune, and by how many trials."""
+
+    robot: str
+    """The robot, or the path of its description."""
+    group: str
+    """Group of joints that the policy controls."""
+    trials: int
+    """Number of tasks per parameter value."""
+    seed: int
+    """Random seed of the tasks."""
+    start: str | None
+    """File with initial parameters; None for the robot's own, or the scaled ones of the Panda."""
+
+
+def tune(tuning: Tuning, *, apply: bool, output: str, as_json: bool) -> int:
     """Run all stages of tuning, print the result of each, and optionally write the parameters.
 
     Args:
-        name: the robot, or the path of its description.
-        group: group of joints that the policy controls.
-        trials: number of tasks per parameter value.
-        seed: random seed of the tasks.
-        start: file with initial parameters; None for the robot's own, or the scaled ones of the
-            Panda.
+        tuning: what to tune.
         apply: whether to write the result.
         output: output file; an existing one is not overwritten.
         as_json: whether to print JSON instead of tables.
@@ -62,14 +63,15 @@ def tune(
     Raises:
         InvalidConfig: the output file exists, its folder does not, or ``trials`` is less than 1.
     """
+    group, trials, seed = tuning.group, tuning.trials, tuning.seed
     target = output_path(output) if apply else Path(output)
     if apply and target.exists():
         raise InvalidConfig(f"{target} already exists; choose another file by --output.")
     if trials < 1:
         raise InvalidConfig(f"trials is {trials}; it must be 1 or more.", field="trials")
-    robot = load_description(name)
+    robot = load_description(tuning.robot)
     console = Console(quiet=as_json)
-    settings, origin = _initial_settings(robot, group, start)
+    settings, origin = _initial_settings(robot, group, tuning.start)
     console.print(f"{robot.name}: starts from {origin}; {trials} trials per value", markup=False)
     console.print(_LEGEND, markup=False)
     tuner = Tuner(robot, settings, joints=group, trials=trials, seed=seed)

@@ -14,7 +14,7 @@ from patience import wait_until
 
 from motion_nodes.bringup.forked_call import fork, forked_call
 from motion_nodes.bringup.process_template import ProcessTemplate, reap_orphans
-from motion_nodes.bringup.processes import ProcessGroup
+from motion_nodes.bringup.processes import ProcessEvents, ProcessGroup
 from motion_nodes.bringup.template_main import modules_of
 from motion_nodes.errors import MotionError, RobotNotFound
 from motion_nodes.ros.process_reports import FAILED, NEWS_VARIABLE, read_news
@@ -82,9 +82,11 @@ def test_a_lost_or_stopped_template_is_replaced_by_new_processes():
             os.kill(template.pid, number)
             ended = {}
             with ProcessGroup(
-                {}, print, on_end=lambda name, code, to=ended: to.update({name: code}),
+                {},
+                print,
+                events=ProcessEvents(end=lambda name, code, to=ended: to.update({name: code})),
                 template=template,
-            ) as group:  # fmt: skip
+            ) as group:
                 group.add("a", UNKNOWN)
                 wait_until(lambda group=group: not group.watch(), "it has ended")
             assert ended == {"a": 2}

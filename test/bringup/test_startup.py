@@ -11,7 +11,7 @@ from sample_car import write_car
 from motion_nodes.bringup import suite
 from motion_nodes.bringup import suite as module
 from motion_nodes.bringup.bringup_config import BringupConfig
-from motion_nodes.bringup.processes import ProcessGroup
+from motion_nodes.bringup.processes import ProcessEvents, ProcessGroup
 from motion_nodes.bringup.suite import Startup, SuiteOptions, run_suite
 from motion_nodes.core.robot.placement import parse_placements
 from motion_nodes.errors import InvalidConfig, InvalidDescription, MotionError
@@ -171,7 +171,9 @@ def test_news_come_from_processes_with_the_name_of_the_process():
         for name, state in (("good", READY), ("bad", FAILED))
     }
     with ProcessGroup(
-        commands, said.append, on_report=lambda process, news: heard.append((process, news.state))
+        commands,
+        said.append,
+        events=ProcessEvents(lambda process, news: heard.append((process, news.state))),
     ) as group:
         end = time.monotonic() + 60.0
         while len(heard) < 2 or not group.failed:

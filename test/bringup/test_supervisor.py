@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -21,7 +22,7 @@ from motion_nodes.bringup.process_health import (
     RestartLimits,
     StreamComparison,
 )
-from motion_nodes.bringup.supervisor import PROBE, Supervisor
+from motion_nodes.bringup.supervisor import PROBE, Supervision, Supervisor
 from motion_nodes.core.control.stop_state import StopState
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.ros.process_reports import (
@@ -85,7 +86,7 @@ class Suite:
             {name: [spec] for name, spec in self.specs.items()},
             commands,
             self.said.append,
-            **{"health": QUICK, "budget": BUDGET} | settings,
+            Supervision(**{"health": QUICK, "budget": BUDGET} | settings),
         )
 
     def _log(self, name):
@@ -236,10 +237,10 @@ def test_without_respawn_it_is_only_said(make):
 def test_a_delay_of_the_supervisor_itself_is_no_silence(make):
     suite = make(health=HealthLimits())
     ahead = 0.0
-    clock = suite.supervisor._clock
+    rules = suite.supervisor._rules
     for _ in range(5):
         ahead += 1000.0
-        suite.supervisor._clock = lambda at=ahead: clock() + at
+        suite.supervisor._rules = replace(rules, clock=lambda at=ahead: rules.clock() + at)
         suite.until(lambda: suite.supervisor.watch(settled=False))
         end = time.monotonic() + 0.2
         suite.until(lambda end=end: time.monotonic() > end)
