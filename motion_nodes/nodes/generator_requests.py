@@ -32,8 +32,12 @@ from motion_nodes.core.trajectory.timed_path import PathEfforts, TimedPath, effo
 from motion_nodes.errors import MotionError
 from motion_nodes.nodes.generator_params import TrajectoryGeneratorParams, conversion_of, options_of
 from motion_nodes.ros.current_state import CurrentStateMonitor
-from motion_nodes.ros.messages.constraints import is_constrained
-from motion_nodes.ros.messages.moveit_messages import RequestRejected, joint_values, requested_group
+from motion_nodes.ros.messages.moveit_messages import (
+    RequestRejected,
+    is_constrained,
+    joint_values,
+    requested_group,
+)
 from motion_nodes.ros.messages.plan_messages import scaling
 from motion_nodes.ros.messages.trajectory_messages import points_of, waypoints_of
 from motion_nodes.ros.node import RobotNode

@@ -15,7 +15,7 @@ import numpy as np
 from motion_nodes.core.bases.base import NO_STEERING, BaseCommand, BaseLimits, Twist2, WheeledBase
 from motion_nodes.core.bases.odometry import Odometry, OdometryConfig
 from motion_nodes.core.bases.twist_limiter import CommandShape, SteeredLimiter, TwistLimiter
-from motion_nodes.core.robot.limits import max_plausible_step
+from motion_nodes.core.robot.bounds import max_plausible_step
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.settings import check_settings, setting
 from motion_nodes.tolerances import RATIO_ROUNDING

@@ -25,13 +25,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.core.robot.bounds import VELOCITY
+from motion_nodes.core.robot.bounds import SPEED_FACTOR, VELOCITY, max_plausible_step
 from motion_nodes.core.robot.limits import (
-    SPEED_FACTOR,
     TURN,
     JointLimits,
     JointTurns,
-    max_plausible_step,
     no_turns,
 )
 from motion_nodes.kernels.cycle_code import cycle_function, cycle_part, zeros

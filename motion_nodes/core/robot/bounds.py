@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.errors import InvalidCommand
+from motion_nodes.tolerances import MEASURED_NOISE
+from motion_nodes.typing import Array
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,12 @@ TEXT_LENGTH = 1_000_000
 """Characters of a text, such as a description or a path in JSON."""
 
 
+SPEED_FACTOR = 2.0
+"""Max measured velocity as a multiple of the velocity limit."""
+LATENESS = 0.05
+"""Max delay of a message [s]."""
+
+
 def check_count(count: int, most: int, what: str) -> None:
     """Raise an error for too many entries.
 
@@ -137,6 +145,19 @@ def check_count(count: int, most: int, what: str) -> None:
     """
     if count > most:
         raise InvalidCommand(f"{what} has {count} entries; allowed are {most}", field=what)
+
+
+def max_plausible_step(max_velocity: Array, dt: Array | float) -> Array:
+    """Return the max plausible change of joint positions between two measurements.
+
+    Args:
+        max_velocity: velocity limits [rad/s or m/s], shape (n,); infinite if unlimited.
+        dt: time between the measurements [s], scalar or shape (n,).
+
+    Returns:
+        Max changes [rad or m], shape (n,).
+    """
+    return MEASURED_NOISE + SPEED_FACTOR * max_velocity * (dt + LATENESS)
 
 
 def repeated(names: Any) -> list[str]:

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from motion_nodes.core.robot.tree import KinematicTree, frozen
 from motion_nodes.errors import InvalidCommand, InvalidDescription, UnknownJoint
 from motion_nodes.kernels.cycle_code import cycle_part
-from motion_nodes.tolerances import FILE_ROUNDING, LIMIT_ROUNDING, MEASURED_NOISE
+from motion_nodes.tolerances import FILE_ROUNDING, LIMIT_ROUNDING
 from motion_nodes.typing import Array, Mask
 
 if TYPE_CHECKING:
@@ -33,10 +33,6 @@ HALF_TURN_ROUNDING = 1e-9
 """Excess over half a turn up to which positions stay as they are [rad]."""
 _PRISMATIC = 2
 """Kind of a prismatic joint in a packed tree."""
-SPEED_FACTOR = 2.0
-"""Max measured velocity as a multiple of the velocity limit."""
-LATENESS = 0.05
-"""Max delay of a message [s]."""
 
 
 @cycle_part
@@ -194,19 +190,6 @@ def turns_of(tree: KinematicTree, names: Sequence[str]) -> JointTurns:
     joints = [tree.joint(name) for name in names]
     turning = [j.kind is JointKind.CONTINUOUS and j.name not in changed for j in joints]
     return JointTurns(np.array(turning, np.bool_))
-
-
-def max_plausible_step(max_velocity: Array, dt: Array | float) -> Array:
-    """Return the max plausible change of joint positions between two measurements.
-
-    Args:
-        max_velocity: velocity limits [rad/s or m/s], shape (n,); infinite if unlimited.
-        dt: time between the measurements [s], scalar or shape (n,).
-
-    Returns:
-        Max changes [rad or m], shape (n,).
-    """
-    return MEASURED_NOISE + SPEED_FACTOR * max_velocity * (dt + LATENESS)
 
 
 @dataclass(frozen=True, eq=False)

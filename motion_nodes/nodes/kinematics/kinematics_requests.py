@@ -46,10 +46,11 @@ from motion_nodes.nodes.kinematics.solution_checks import (
     excesses,
 )
 from motion_nodes.ros.current_state import CurrentStateMonitor, RobotFrames
-from motion_nodes.ros.messages.constraints import GoalContext, is_constrained, joint_goal
+from motion_nodes.ros.messages.constraints import GoalContext, joint_goal
 from motion_nodes.ros.messages.moveit_messages import (
     RequestRejected,
     fill_robot_state,
+    is_constrained,
     joint_values,
     pose_message,
     pose_of,

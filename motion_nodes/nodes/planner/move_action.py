@@ -60,9 +60,8 @@ from motion_nodes.ros.concurrency.servers import (
     GoalServer,
 )
 from motion_nodes.ros.joint_topics import set_stamp, stamp_ns
-from motion_nodes.ros.messages.constraints import is_constrained
 from motion_nodes.ros.messages.message_bounds import fill_failure
-from motion_nodes.ros.messages.moveit_messages import RequestRejected, set_code
+from motion_nodes.ros.messages.moveit_messages import RequestRejected, is_constrained, set_code
 from motion_nodes.ros.messages.plan_messages import (
     PlanJob,
     PlannedMotion,

@@ -590,16 +590,6 @@ _VIEW_AXES = {
 """Rotation of a sensor's frame that aligns its view direction with z."""
 
 
-def is_constrained(along: Any) -> bool:
-    """Return whether moveit_msgs/Constraints, such as ``path_constraints``, contain any."""
-    return bool(
-        along.joint_constraints
-        or along.position_constraints
-        or along.orientation_constraints
-        or along.visibility_constraints
-    )
-
-
 def _joint_bands(constraints: Any, context: GoalContext) -> list[JointBand]:
     bands, limits = [], context.group.limits
     for constraint in of_leaders(constraints, context.robot):

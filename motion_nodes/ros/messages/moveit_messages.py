@@ -83,6 +83,16 @@ def requested_group(robot: Robot, name: str) -> Group:
     return chains[0]
 
 
+def is_constrained(constraints: Any) -> bool:
+    """Return whether moveit_msgs/Constraints, such as ``path_constraints``, contain any."""
+    return bool(
+        constraints.joint_constraints
+        or constraints.position_constraints
+        or constraints.orientation_constraints
+        or constraints.visibility_constraints
+    )
+
+
 def set_code(message: MoveItErrorCodes, code: int, text: str = "", source: str = "") -> None:
     """Set the fields of an error code."""
     message.val, message.message, message.source = code, text, source
