@@ -21,6 +21,7 @@ START, GOAL = [-0.4, 0.25, 0.1], [0.4, -0.2, -0.1]
 
 @pytest.fixture(scope="module")
 def slides(tmp_path_factory):
+    pytest.importorskip("motion_nodes.extras.robot_setup", reason="reads a URDF")
     size = " ".join(map(str, PLATE))
     plate = f"<collision><geometry><box size='{size}'/></geometry></collision>"
     links = ["<link name='base'/>"]
