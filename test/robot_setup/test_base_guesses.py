@@ -2,6 +2,7 @@
 """Wheels and bases guessed from URDFs, against the files of the shipped robots."""
 
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from lxml import etree
 from robot_setup.urdf_samples import INERTIAL, joint, link, robot
 from scipy.spatial.transform import Rotation
 
+from motion_nodes.core.bases.ackermann import AckermannBase
 from motion_nodes.core.bases.from_robot import base_of as base_from_robot
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.robot import Robot
@@ -319,14 +321,17 @@ def test_wheels_that_do_not_skid_are_not_measured():
     assert effective_separation(load_robot("franka")) is None
 
 
-def two_wheels(left: float, right: float, gap: float = 0.0, load: float = 0.0) -> str:
+def two_wheels(
+    left: float, right: float, gap: float = 0.0, load: float = 0.0, ahead: float = 0.0
+) -> str:
     """Return a base on two wheels of some radii, and two balls on which it rests.
 
     Args:
         left: radius of the left wheel [m].
         right: radius of the right wheel [m].
         gap: height of the balls above the floor [m].
-        load: offset of the centre of mass from the axle [m].
+        load: offset of the centre of mass from the base frame [m].
+        ahead: position of the axle [m].
     """
     mass = f'<inertial><origin xyz="{load} 0 0.1"/><mass value="8"/>'
     mass += '<inertia ixx="0.1" iyy="0.1" izz="0.2" ixy="0" ixz="0" iyz="0"/></inertial>'
@@ -337,7 +342,7 @@ def two_wheels(left: float, right: float, gap: float = 0.0, load: float = 0.0) -
     for name, r, y in (("left", left, 0.2), ("right", right, -0.2)):
         drum = shape.format("0 0 0", 1.5708, f'<cylinder radius="{r}" length="0.03"/>')
         parts += [link(name, INERTIAL + drum), joint(f"{name}_joint", "base_link", name,
-                  kind="continuous", xyz=f"0 {y} {r}", inside=limit)]  # fmt: skip
+                  kind="continuous", xyz=f"{ahead} {y} {r}", inside=limit)]  # fmt: skip
     for name, x in (("front_ball", 0.18), ("rear_ball", -0.18)):
         ball = shape.format("0 0 0", 0, '<sphere radius="0.02"/>')
         place = f'<origin xyz="{x} 0 {0.02 + gap}"/>'
@@ -409,6 +414,47 @@ def test_a_rocker_that_carries_wheels_is_passive():
     found = guessed(text.replace("</robot>", rocker + "</robot>"))
     assert found.kind == "differential"
     assert "rocker_joint" in found.passive
+
+
+@pytest.mark.parametrize("raised", [False, True])
+def test_two_wheels_turn_about_the_base_frame(tmp_path, raised):
+    """The odometry is that of MuJoCo where the file's base frame is not on the axle."""
+    text = two_wheels(0.1, 0.1, ahead=0.12)
+    if raised:
+        place = (
+            '<origin xyz="0.05 0 0.03"/><parent link="base_footprint"/><child link="base_link"/>'
+        )
+        place = f'<joint name="mount" type="fixed">{place}</joint><link name="base_footprint"/>'
+        text = text.replace("</robot>", f"{place}</robot>")
+    made = made_from(text, tmp_path)
+    assert made.base_frame == made.tree.root == "base_axle"
+    assert not [step.text for step in try_robot(made) if not step.passed]
+    # The file's own frame does not.
+    frames = replace(made.description.frames, base="base_link")
+    other = replace(made, description=replace(made.description, frames=frames))
+    failed = [step.text for step in try_robot(other) if not step.passed]
+    assert any("beside its odometry" in text for text in failed)
+
+
+def test_the_base_frame_of_a_car_is_on_its_fixed_axle(tmp_path):
+    made = made_from(car(dict.fromkeys(("left", "right"), ("0 0 0", "0 0 1"))), tmp_path)
+    base = base_from_robot(made)
+    assert isinstance(base, AckermannBase)
+    assert base.config.fixed_axle_x == pytest.approx(0.0, abs=1e-4)
+    assert made.base_frame == "base_axle"
+
+
+@pytest.mark.parametrize("mount", [False, True])
+def test_a_base_without_masses_gets_some_and_drives(tmp_path, mount):
+    """By volume; the masses of some other links in the file are kept."""
+    text = re.sub("<inertial>.*?</inertial>", "", two_wheels(0.1, 0.1))
+    if mount:
+        text = text.replace('<link name="left">', f'<link name="left">{INERTIAL}')
+    made = made_from(text, tmp_path)
+    masses = {name: link.inertial and link.inertial.mass for name, link in made.tree.links.items()}
+    assert masses["base_link"] == pytest.approx(1000.0 * 0.4 * 0.3 * 0.1, rel=0.1)
+    assert masses["right"] == (None if mount else pytest.approx(0.94, rel=0.1))
+    assert not [step.text for step in try_robot(made) if not step.passed and not mount]
 
 
 def car(steering: dict[str, tuple[str, str]]) -> str:

@@ -21,11 +21,10 @@ from motion_nodes.core.robot.tree import JointKind, KinematicTree
 from motion_nodes.core.scene.link_geometry import LinkGeometry
 from motion_nodes.extras.robot_setup.groups import Groups
 from motion_nodes.extras.robot_setup.notes import Notes, listed
+from motion_nodes.extras.robot_setup.urdf_repair import DENSITY
 from motion_nodes.extras.robot_setup.wheeled_base import BaseGuess
 from motion_nodes.typing import Array
 
-DENSITY = 1000.0
-"""Density of links without a mass [kg/m^3]."""
 GRAVITY = 9.80665  # [m/s^2] (CGPM 1901)
 ACCELERATE_WITHIN, JERK_WITHIN = 0.25, 0.025
 """Time to max velocity, and to max acceleration [s]."""

@@ -51,6 +51,7 @@ from motion_nodes.extras.robot_setup.readme import (
 )
 from motion_nodes.extras.robot_setup.robot_source import RobotSource, read_source, search_from
 from motion_nodes.extras.robot_setup.robot_yaml_text import (
+    FIXED_FRAMES,
     RobotGuess,
     base_frame,
     checked_name,
@@ -64,6 +65,8 @@ from motion_nodes.extras.robot_setup.robot_yaml_text import (
     robot_data,
 )
 from motion_nodes.extras.robot_setup.urdf_repair import (
+    add_axle,
+    add_masses,
     invert_axes,
     repair,
     repair_friction,
@@ -79,6 +82,8 @@ from motion_nodes.extras.robot_setup.wheels import (
 from motion_nodes.typing import Array
 
 _LICENCE = "SPDX-License-Identifier: Apache-2.0\n"
+_OFF_AXLE = 0.005
+"""[m] Distance of the base frame from the axle beyond which the axle gets a frame of its own."""
 _FREE_TRIES = 10_000
 _FEW_FREE, _FREE_EXACT = 0.2, 200
 """Share of collision-free configurations below which users are warned, and number of
@@ -234,11 +239,17 @@ class _Making:
             weak = self._weak.intersection(base.driven)
             driven = [joint for joint in root.findall("joint") if joint.get("name") in weak]
             repair_friction(driven, file, findings, at_speed=weak)
+        free = bool(base.block) and self._tree.root not in FIXED_FRAMES
+        if free and mjcf is None and add_masses(root, self._tree, self._geometries, findings):
+            self._tree = _tree(root, file)
         moved = moved_masses(self._tree, self._geometries, findings, rng)
         weak = self._weak - set(base.driven)
         efforts = sufficient_efforts(self._tree, self._geometries, moved.load, weak, findings)
         set_limits(root, "effort", efforts)
-        if base.turned or base.wheel_velocity is not None or efforts:
+        self._axle = ""
+        if free and mjcf is None and abs(base.axle_x) > _OFF_AXLE:
+            self._axle = add_axle(root, self._tree, frame, base.axle_x, findings)
+        if base.turned or base.wheel_velocity is not None or efforts or self._axle:
             self._tree = _tree(root, file)
         tree = self._tree
         if mjcf is not None:
@@ -265,7 +276,7 @@ class _Making:
         limits = motion_limits(tree, findings)
         stated = {} if mjcf is None else mjcf.drives
         drives = drive_block(tree, base, self._groups, self._moved, stated, findings)
-        guess = RobotGuess(base, self._groups, limits, drives)
+        guess = RobotGuess(base, self._axle or self._frame, self._groups, limits, drives)
         data = robot_data(self._name, tree, guess, has_spheres=bool(self._spheres.links))
         contact = floor_contact(base, tree, self._geometries, self._frame, findings)
         if mjcf is not None:

@@ -60,6 +60,10 @@ def checked_name(given: str | None, urdf_name: str) -> str:
     return plain or "robot"
 
 
+FIXED_FRAMES = ("world", "map", "odom", "ground")
+"""Names of roots that only represent the world."""
+
+
 def base_frame(tree: KinematicTree) -> str:
     """Return the reference link of the robot's poses.
 
@@ -73,7 +77,7 @@ def base_frame(tree: KinematicTree) -> str:
             rigid.add(name)
     if "base_link" in rigid:
         return "base_link"
-    while link in ("world", "map", "odom", "ground"):
+    while link in FIXED_FRAMES:
         below = [j.child for j in tree.joints.values() if j.parent == link and j.child in rigid]
         if len(below) != 1:
             break
@@ -86,6 +90,8 @@ class RobotGuess:
     """What was found out about a robot."""
 
     base: BaseGuess
+    frame: str
+    """Base frame."""
     groups: Groups
     limits: Mapping[str, Mapping[str, float]]
     """Limits of joints, by kind and joint."""
@@ -98,7 +104,7 @@ def robot_data(
 ) -> dict[str, Any]:
     """Return the fields of robot.yaml in order; states and ignored pairs are added later."""
     base, groups = guess.base, guess.groups
-    frames: dict[str, Any] = {"base": base_frame(tree)}
+    frames: dict[str, Any] = {"base": guess.frame}
     if groups.main is not None and groups.main.tip is not None:
         frames["tool"] = groups.main.tip
     if base.block:

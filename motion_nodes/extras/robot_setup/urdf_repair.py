@@ -17,11 +17,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from lxml import etree  # type: ignore[import-untyped]
 
+from motion_nodes.core.robot.poses import inverse, to_rpy
+from motion_nodes.core.robot.tree import KinematicTree
+from motion_nodes.core.scene.link_geometry import LinkGeometry
+from motion_nodes.core.scene.robot_spheres import rigid_links
 from motion_nodes.errors import InvalidDescription
 from motion_nodes.extras.robot_setup.notes import Notes, listed
 from motion_nodes.extras.robot_setup.xacro_expansion import put_in_variables
 
+DENSITY = 1000.0
+"""Density of links without a mass [kg/m^3]."""
 _LEAST_MASS, _LEAST_INERTIA = 1e-6, 1e-12
 """Min mass and inertia of a body [kg, kg m^2]; smaller values mark frames without a body."""
 TOO_SMALL, TOO_LARGE = 1e-4, 100.0
@@ -72,7 +79,7 @@ def repair_inertial(link: Any, file: Path, findings: Notes) -> None:
     if inertia is not None and _physical(inertia, file):
         return
     # Inertia of a ball of this mass with the density of water, typical of robots.
-    radius = (3.0 * mass / (4.0 * math.pi * 1000.0)) ** (1.0 / 3.0)
+    radius = (3.0 * mass / (4.0 * math.pi * DENSITY)) ** (1.0 / 3.0)
     moment = repr(float(f"{0.4 * mass * radius**2:.4g}"))
     if inertia is None:
         inertia = inertial.makeelement("inertia")
@@ -276,6 +283,81 @@ def set_limits(root: Any, field: str, values: Mapping[str, float]) -> None:
     for joint in root.findall("joint"):
         if joint.get("name") in values:
             joint.find("limit").set(field, repr(values[joint.get("name")]))
+
+
+def add_axle(root: Any, tree: KinematicTree, base: str, x: float, findings: Notes) -> str:
+    """Add a frame above the root, on the axle about whose points the base turns.
+
+    Args:
+        root: element of the URDF.
+        tree: the robot.
+        base: name of the base frame, a rigid part of the root.
+        x: position of the axle in the base frame [m].
+        findings: a note is added.
+
+    Returns:
+        The frame's name.
+    """
+    name = next(n for n in ("base_axle", "base_axle_frame", "axle_frame") if n not in tree.links)
+    X_RB = np.eye(4)
+    for above in tree.path(tree.root, base):
+        X_RB = X_RB @ above.X_PJ
+    X_AR = inverse(X_RB)
+    X_AR[0, 3] -= x
+    X_AR[2, 3] = 0.0  # the height of the root, which may be on the floor
+    etree.SubElement(root, "link", name=name)
+    joint = etree.SubElement(root, "joint", name=f"{name}_joint", type="fixed")
+    etree.SubElement(joint, "parent", link=name)
+    etree.SubElement(joint, "child", link=tree.root)
+    xyz, rpy = (" ".join(f"{value:.9g}" for value in row) for row in (X_AR[:3, 3], to_rpy(X_AR)))
+    etree.SubElement(joint, "origin", xyz=xyz, rpy=rpy)
+    text = (
+        f"{name}, added {abs(x):.4g} m {'ahead of' if x > 0.0 else 'behind'} {base}: the base "
+        "turns about points of its axle, so odometry and goals of the base are those of this frame"
+    )
+    findings.add("changed", "frames.base", text)
+    return name
+
+
+def add_masses(
+    root: Any, tree: KinematicTree, geometries: Mapping[str, LinkGeometry], findings: Notes
+) -> bool:
+    """Give a base that moves freely a mass if the file states none, and return whether it did.
+
+    If no link has a mass, each with a geometry gets one, else those that are fixed to the root:
+    boxes around the geometries, whose volume has the density of water, typical of robots.
+
+    Args:
+        root: element of the URDF.
+        tree: the robot.
+        geometries: geometries of its links.
+        findings: a note is added.
+    """
+    rigid = rigid_links(tree)
+    stated = [name for name, link in tree.links.items() if link.inertial is not None]
+    if any(rigid[name] == tree.root for name in stated):
+        return False
+    given = []
+    for element in root.findall("link"):
+        name = element.get("name")
+        if name not in geometries or (stated and rigid[name] != tree.root):
+            continue
+        geometry = geometries[name]
+        low, high = geometry.bounds
+        mass = max(DENSITY * geometry.volume, _LEAST_MASS)
+        size = np.maximum(high - low, 1e-3) ** 2
+        moments = mass / 12.0 * (size.sum() - size)
+        inertial = etree.SubElement(element, "inertial")
+        etree.SubElement(inertial, "origin", xyz=" ".join(f"{v:.6g}" for v in 0.5 * (low + high)))
+        etree.SubElement(inertial, "mass", value=f"{mass:.4g}")
+        zero = dict.fromkeys(("ixy", "ixz", "iyz"), "0")
+        named = zip(("ixx", "iyy", "izz"), moments, strict=True)
+        etree.SubElement(inertial, "inertia", {k: f"{v:.4g}" for k, v in named} | zero)
+        given.append(name)
+    if given:
+        text = f"{listed(given)}: by volume and the density of water, as the file states none"
+        findings.add("guessed", "masses", text)
+    return bool(given)
 
 
 def invert_axes(root: Any, joints: Sequence[str], findings: Notes) -> None:

@@ -62,6 +62,9 @@ class BaseGuess:
     turned: tuple[str, ...] = ()
     """Joints whose axes must be inverted, so that forward is positive."""
     wheels: tuple[Wheel, ...] = ()
+    axle_x: float = 0.0
+    """Position of the fixed axle, or of the middle of fixed wheels, ahead of the base frame [m];
+    the base turns about a point beside it."""
 
 
 def guess_base(
@@ -213,6 +216,7 @@ def _differential(guess: BaseGuess, rolling: Sequence[Wheel], findings: Notes) -
         x, y = (centres - centres.mean(axis=0))[:, :2].T
         separation = skidding_separation(x, y)
     guess.kind = "differential"
+    guess.axle_x = float(np.mean([wheel.centre[0] for wheel in rolling]))
     guess.driven = tuple(wheel.joint for wheel in (*left, *right))
     guess.turned = _turned(rolling)
     speed = guess.speed
@@ -261,6 +265,7 @@ def _ackermann(
     if abs(wheelbase) < 1e-3:
         return
     guess.kind = "ackermann"
+    guess.axle_x = float(np.mean([wheel.centre[0] for wheel in rear]))
     guess.driven = tuple(wheel.joint for wheel in rear)
     guess.steering = tuple(wheel.swivel.name for wheel in front if wheel.swivel)
     turning = [wheel for wheel in front if wheel.swivel and wheel.joint != wheel.swivel.name]
@@ -315,7 +320,7 @@ def _two_steered_axles(guess: BaseGuess, wheels: Sequence[Wheel], findings: Note
     if askew > 0.1 * wheelbase or len({wheel.swivel.name for wheel in wheels if wheel.swivel}) != 4:
         return
     ordered = [wheel for axle in axles for wheel in axle]
-    guess.kind = "ackermann"
+    guess.kind, guess.axle_x = "ackermann", float(np.mean(xs))
     guess.driven = tuple(wheel.joint for wheel in ordered)
     guess.steering = tuple(wheel.swivel.name for wheel in ordered if wheel.swivel)
     guess.turned = _turned(ordered) + tuple(

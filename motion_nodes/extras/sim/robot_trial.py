@@ -16,6 +16,7 @@ import numpy as np
 
 from motion_nodes.core.bases.base import Twist2
 from motion_nodes.core.bases.from_robot import base_of
+from motion_nodes.core.bases.odometry import arc_displacement
 from motion_nodes.core.planning.pipeline import plan
 from motion_nodes.core.planning.planning_problem import JointGoal, PlanRequest
 from motion_nodes.core.robot.robot import Robot
@@ -52,6 +53,8 @@ _DRIVE_ERROR, _TURN_ERROR = 0.1, 0.15
 """Max relative error of odometry after these drives."""
 _HEADING_ERROR = 0.15
 """Max error of the heading after a straight drive, per metre [rad/m]."""
+_ASIDE = 0.03
+"""Max error of the position after a turn on two wheels, per radian [m/rad]."""
 _LONGEST_DRIVE = 20.0
 """Max duration of a drive [s]."""
 _MOST_SKID = 8.0
@@ -289,7 +292,8 @@ class _Trial:
         return base_of(robot).nearest_twist(commanded)
 
     def _turn(self) -> str:
-        odometry, truth = (moved.wz for moved in self.turned())
+        rolled, moved = self.turned()
+        odometry, truth = rolled.wz, moved.wz
         expected = min(_ANGLE, self._turn_twist.wz * _LONGEST_DRIVE)
         if odometry < _LEAST * expected:
             raise MotionError(
@@ -301,6 +305,13 @@ class _Trial:
                 f"the wheels turned for {math.degrees(odometry):.0f} degrees, the base by "
                 f"{math.degrees(truth):.0f}; check wheel_separation, the wheels' axes and the "
                 "contacts with the floor"
+            )
+        aside = math.dist((moved.vx, moved.vy), arc_displacement(rolled))
+        # Four and more wheels skid about a point that depends on the load.
+        if aside > _ASIDE * odometry and len(self._wheels) == 2:
+            raise MotionError(
+                f"in a turn by {math.degrees(odometry):.0f} degrees the base frame was {aside:.3f} "
+                "m beside its odometry; check that frames.base is on the fixed axle"
             )
         return f"{math.degrees(truth):.1f} degrees, by odometry {math.degrees(odometry):.1f}"
 
