@@ -18,10 +18,10 @@ from rclpy.task import Future
 
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.nodes.clients.ros2.graph import (
-    add_discovery,
-    add_list,
+    Verbs,
     complete,
     discover,
+    discovered,
     full_name,
     is_hidden,
     named,
@@ -39,21 +39,13 @@ CANCEL_TIMEOUT = 10.0
 
 def add_service(parser: argparse.ArgumentParser) -> None:
     """Add the verbs."""
-    verbs = parser.add_subparsers(metavar="VERB", required=True)
-    add_list(verbs, _list_services, "services")
-    kind = verbs.add_parser("type", help="print the type of a service")
-    kind.add_argument("service")
-    kind.set_defaults(run=_type_of_service)
-    find = verbs.add_parser("find", help="list the services of a type")
-    find.add_argument("type")
-    add_discovery(find)
-    find.set_defaults(run=_find)
-    call = verbs.add_parser("call", help="call a service and print its response")
-    call.add_argument("service")
-    call.add_argument("type")
+    verbs = Verbs(parser)
+    verbs.add_list(_list_services, "services")
+    verbs.add_type(_types_of_services, "service")
+    verbs.add_find(_types_of_services, "service")
+    call = verbs.add("call", _call, "call a service and print its response", "service", "type")
     call.add_argument("values", nargs="?", default="", help="fields as YAML; default: all default")
     call.add_argument("-r", "--rate", type=float, metavar="HZ", help="repeat at this rate")
-    call.set_defaults(run=_call)
 
 
 def _types_of_services(node: Node) -> dict[str, list[str]]:
@@ -66,17 +58,6 @@ def _list_services(options: argparse.Namespace) -> None:
         found = discover(lambda: _types_of_services(node), options.spin_time, known=False)
     rows = ((n, t) for n, t in found.items() if not n.startswith(own))
     print_names(((n, t) for n, t in rows if options.hidden or not is_hidden(n)), options)
-
-
-def _type_of_service(options: argparse.Namespace) -> None:
-    with participant() as node:
-        print("\n".join(named("service", options.service, lambda: _types_of_services(node))))
-
-
-def _find(options: argparse.Namespace) -> None:
-    with participant() as node:
-        found = discover(lambda: _types_of_services(node), options.spin_time, known=False)
-    print("\n".join(sorted(name for name, types in found.items() if options.type in types)))
 
 
 def call_service(node: Node, kind: Any, name: str, request: Any, timeout: float) -> Any:
@@ -127,24 +108,18 @@ STATUS = {
 
 def add_action(parser: argparse.ArgumentParser) -> None:
     """Add the verbs."""
-    verbs = parser.add_subparsers(metavar="VERB", required=True)
-    add_list(verbs, _list_actions, "actions")
-    info = verbs.add_parser("info", help="print the clients and servers of an action")
-    info.add_argument("action")
+    verbs = Verbs(parser)
+    verbs.add_list(_list_actions, "actions")
+    text = "print the clients and servers of an action"
+    info = verbs.add("info", _info, text, "action", discovers=True)
     info.add_argument("-t", "--show-types", action="store_true", help="also print the type")
     info.add_argument("-c", "--count", action="store_true", help="print the numbers only")
-    add_discovery(info)
-    info.set_defaults(run=_info)
-    kind = verbs.add_parser("type", help="print the type of an action")
-    kind.add_argument("action")
-    kind.set_defaults(run=_type_of_action)
-    goal = verbs.add_parser("send_goal", help="send a goal and wait for its result")
-    goal.add_argument("action")
-    goal.add_argument("type")
+    verbs.add_type(_types_of_actions, "action")
+    text = "send a goal and wait for its result"
+    goal = verbs.add("send_goal", _send_goal, text, "action", "type")
     goal.add_argument("goal", nargs="?", default="", help="fields as YAML; default: all default")
     goal.add_argument("-f", "--feedback", action="store_true", help="also print the feedback")
     goal.add_argument("-t", "--timeout", type=float, metavar="S", help="time for the server [s]")
-    goal.set_defaults(run=_send_goal)
 
 
 def _types_of_actions(node: Node) -> dict[str, list[str]]:
@@ -152,14 +127,7 @@ def _types_of_actions(node: Node) -> dict[str, list[str]]:
 
 
 def _list_actions(options: argparse.Namespace) -> None:
-    with participant() as node:
-        found = discover(lambda: _types_of_actions(node), options.spin_time, known=False)
-    print_names(found.items(), options)
-
-
-def _type_of_action(options: argparse.Namespace) -> None:
-    with participant() as node:
-        print("\n".join(named("action", options.action, lambda: _types_of_actions(node))))
+    print_names(discovered(_types_of_actions, options.spin_time).items(), options)
 
 
 def _info(options: argparse.Namespace) -> None:

@@ -34,6 +34,9 @@ _PERIOD = 0.05
 """Polling period of the graph [s]."""
 
 Found = TypeVar("Found")
+Run = Callable[[argparse.Namespace], int | None]
+Types = Callable[[Node], dict[str, list[str]]]
+"""Returns the types of all known names."""
 
 
 @contextmanager
@@ -118,6 +121,12 @@ def named(kind: str, name: str, types: Callable[[], Mapping[str, list[str]]]) ->
     return found
 
 
+def discovered(types: Types, settle: float) -> dict[str, list[str]]:
+    """Return the types by name that a new participant discovers, see :func:`discover`."""
+    with participant() as node:
+        return discover(lambda: types(node), settle, known=False)
+
+
 def report_waiting(what: str, name: str, kind: str, types: Mapping[str, list[str]]) -> None:
     """Print what a client waits for, with the type or the name that it may have mistaken.
 
@@ -192,15 +201,59 @@ def print_names(found: Iterable[tuple[str, list[str]]], options: argparse.Namesp
         print(f"{name} [{', '.join(types)}]" if options.show_types else name)
 
 
-def add_list(
-    verbs: Any, run: Callable[[argparse.Namespace], int | None], what: str
-) -> argparse.ArgumentParser:
-    """Add the verb ``list`` with the options that all lists share."""
-    parser: argparse.ArgumentParser = verbs.add_parser("list", help=f"list {what}")
-    parser.add_argument("-t", "--show-types", action="store_true", help="also print the types")
-    parser.add_argument("-c", "--count-" + what, dest="count", action="store_true",
-                        help="print the number only")  # fmt: skip
-    parser.add_argument("--include-hidden-" + what, dest="hidden", action="store_true")
-    add_discovery(parser)
-    parser.set_defaults(run=run)
-    return parser
+class Verbs:
+    """The verbs of a command.
+
+    Args:
+        parser: of the command.
+    """
+
+    def __init__(self, parser: argparse.ArgumentParser) -> None:
+        """Start without verbs."""
+        self._parsers = parser.add_subparsers(metavar="VERB", required=True)
+
+    def add(
+        self, name: str, run: Run, text: str, *arguments: str, discovers: bool = False
+    ) -> argparse.ArgumentParser:
+        """Add a verb and return its parser, for further arguments.
+
+        Args:
+            name: of the verb.
+            run: runs it with the parsed options; returns an exit code, None for 0.
+            text: its help.
+            arguments: names of required words.
+            discovers: add the options of the discovery.
+        """
+        parser: argparse.ArgumentParser = self._parsers.add_parser(name, help=text)
+        for argument in arguments:
+            parser.add_argument(argument)
+        if discovers:
+            add_discovery(parser)
+        parser.set_defaults(run=run)
+        return parser
+
+    def add_list(self, run: Run, what: str) -> None:
+        """Add the verb ``list`` with the options that all lists share."""
+        parser = self.add("list", run, f"list {what}", discovers=True)
+        parser.add_argument("-t", "--show-types", action="store_true", help="also print the types")
+        parser.add_argument("-c", "--count-" + what, dest="count", action="store_true",
+                            help="print the number only")  # fmt: skip
+        parser.add_argument("--include-hidden-" + what, dest="hidden", action="store_true")
+
+    def add_type(self, types: Types, kind: str) -> None:
+        """Add the verb ``type``, which prints the types of a name such as of a topic."""
+
+        def run(options: argparse.Namespace) -> None:
+            with participant() as node:
+                print("\n".join(named(kind, getattr(options, kind), lambda: types(node))))
+
+        self.add("type", run, f"print the type of {'an' if kind == 'action' else 'a'} {kind}", kind)
+
+    def add_find(self, types: Types, kind: str) -> None:
+        """Add the verb ``find``, which prints the names of a type."""
+
+        def run(options: argparse.Namespace) -> None:
+            found = discovered(types, options.spin_time).items()
+            print("\n".join(sorted(name for name, kinds in found if options.type in kinds)))
+
+        self.add("find", run, f"list the {kind}s of a type", "type", discovers=True)

@@ -18,6 +18,7 @@ from rclpy.node import Node
 
 from motion_nodes.core.robot.yaml_schema import parse_yaml
 from motion_nodes.errors import InvalidCommand, did_you_mean
+from motion_nodes.nodes.clients.ros2.graph import Verbs
 from motion_nodes.ros.environment import share_folders
 
 SHOWN = 128
@@ -205,20 +206,16 @@ _FIELD = re.compile(r"^([A-Za-z][\w/]*)(?:<=\d+)?(\[[^]]*\])?\s+\w+")
 
 def add_interface(parser: argparse.ArgumentParser) -> None:
     """Add the verbs."""
-    verbs = parser.add_subparsers(metavar="VERB", required=True)
-    show = verbs.add_parser("show", help="print the definition of a type")
+    verbs = Verbs(parser)
+    show = verbs.add("show", _show, "print the definition of a type")
     show.add_argument("type", help="such as sensor_msgs/msg/JointState")
     show.add_argument("--no-comments", action="store_true", help="without comments")
-    show.set_defaults(run=_show)
-    listing = verbs.add_parser("list", help="list all types")
+    listing = verbs.add("list", _list, "list all types")
     for kind in KINDS:
         listing.add_argument(f"--only-{kind}s", f"-{kind[0]}", action="store_const", const=kind,
                              dest="only")  # fmt: skip
-    listing.set_defaults(run=_list)
-    package = verbs.add_parser("package", help="list the types of a package")
-    package.add_argument("package")
-    package.set_defaults(run=_package)
-    verbs.add_parser("packages", help="list the packages with types").set_defaults(run=_packages)
+    verbs.add("package", _package, "list the types of a package", "package")
+    verbs.add("packages", _packages, "list the packages with types")
 
 
 def _definitions() -> Iterator[tuple[str, Path]]:

@@ -25,7 +25,7 @@ from motion_nodes.errors import InvalidCommand, did_you_mean
 from motion_nodes.nodes.clients.ros2.calls import call_service
 from motion_nodes.nodes.clients.ros2.graph import (
     APPEAR_TIMEOUT,
-    add_discovery,
+    Verbs,
     discover,
     existing_node,
     full_name,
@@ -43,17 +43,13 @@ _GET_STATE = "lifecycle_msgs/srv/GetState"
 
 def add_node(parser: argparse.ArgumentParser) -> None:
     """Add the verbs."""
-    verbs = parser.add_subparsers(metavar="VERB", required=True)
-    listing = verbs.add_parser("list", help="list nodes")
+    verbs = Verbs(parser)
+    listing = verbs.add("list", _list_nodes, "list nodes", discovers=True)
     listing.add_argument("-a", "--all", action="store_true", help="also hidden nodes")
     listing.add_argument("-c", "--count-nodes", action="store_true", help="print the number only")
-    add_discovery(listing)
-    listing.set_defaults(run=_list_nodes)
-    info = verbs.add_parser("info", help="print what a node publishes, subscribes and serves")
-    info.add_argument("node")
+    text = "print what a node publishes, subscribes and serves"
+    info = verbs.add("info", _info, text, "node", discovers=True)
     info.add_argument("--include-hidden", action="store_true", help="also hidden names")
-    add_discovery(info)
-    info.set_defaults(run=_info)
 
 
 def _list_nodes(options: argparse.Namespace) -> None:
@@ -91,21 +87,13 @@ def _ends(node: Node, name: str, namespace: str) -> dict[str, list[tuple[str, li
 
 def add_lifecycle(parser: argparse.ArgumentParser) -> None:
     """Add the verbs."""
-    verbs = parser.add_subparsers(metavar="VERB", required=True)
-    nodes = verbs.add_parser("nodes", help="list managed nodes")
-    add_discovery(nodes)
-    nodes.set_defaults(run=_nodes)
-    get = verbs.add_parser("get", help="print the state of one or all managed nodes")
-    get.add_argument("node", nargs="?")
-    add_discovery(get)
-    get.set_defaults(run=_print_state)
-    listing = verbs.add_parser("list", help="list the transitions from the current state")
-    listing.add_argument("node")
-    listing.set_defaults(run=_list_managed_nodes)
-    change = verbs.add_parser("set", help="request a transition")
-    change.add_argument("node")
+    verbs = Verbs(parser)
+    verbs.add("nodes", _nodes, "list managed nodes", discovers=True)
+    text = "print the state of one or all managed nodes"
+    verbs.add("get", _print_state, text, discovers=True).add_argument("node", nargs="?")
+    verbs.add("list", _list_transitions, "list the transitions from the current state", "node")
+    change = verbs.add("set", _change_state, "request a transition", "node")
     change.add_argument("transition", help="such as configure, activate, deactivate, cleanup")
-    change.set_defaults(run=_change_state)
 
 
 def _managed(node: Node, settle: float) -> list[str]:
@@ -156,7 +144,7 @@ def _transitions(node: Node, name: str) -> dict[str, int]:
     return {t.transition.label: t.transition.id for t in response.available_transitions}
 
 
-def _list_managed_nodes(options: argparse.Namespace) -> None:
+def _list_transitions(options: argparse.Namespace) -> None:
     with participant() as node:
         for label, number in _transitions(node, _service_of(node, options.node)).items():
             print(f"- {label} [{number}]")
@@ -191,33 +179,21 @@ TYPES = {
 
 def add_param(parser: argparse.ArgumentParser) -> None:
     """Add the verbs."""
-    verbs = parser.add_subparsers(metavar="VERB", required=True)
-    listing = verbs.add_parser("list", help="list parameters")
+    verbs = Verbs(parser)
+    listing = verbs.add("list", _list, "list parameters", discovers=True)
     listing.add_argument("node", nargs="?", help="default: all nodes")
     listing.add_argument("--filter", default="", help="part of the name")
-    add_discovery(listing)
-    listing.set_defaults(run=_list)
     for verb, run, text in (
         ("get", _get, "print the value of a parameter"),
         ("describe", _describe, "print type, description and range of parameters"),
     ):
-        one = verbs.add_parser(verb, help=text)
-        one.add_argument("node")
+        one = verbs.add(verb, run, text, "node")
         one.add_argument("name", nargs="+" if verb == "describe" else None)
         one.add_argument("--hide-type", action="store_true", help="print the value only")
-        one.set_defaults(run=run)
-    setting = verbs.add_parser("set", help="set parameters")
-    setting.add_argument("node")
-    setting.add_argument("name")
-    setting.add_argument("value", help="as YAML")
-    setting.set_defaults(run=_set)
-    dump = verbs.add_parser("dump", help="print all parameters as a parameter file")
-    dump.add_argument("node")
-    dump.set_defaults(run=_dump)
-    load = verbs.add_parser("load", help="set the parameters of a parameter file")
-    load.add_argument("node")
+    verbs.add("set", _set, "set parameters", "node", "name").add_argument("value", help="as YAML")
+    verbs.add("dump", _dump, "print all parameters as a parameter file", "node")
+    load = verbs.add("load", _load, "set the parameters of a parameter file", "node")
     load.add_argument("file", type=Path)
-    load.set_defaults(run=_load)
 
 
 class _Parameters:

@@ -7,6 +7,7 @@ import argparse
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,9 +19,9 @@ from rclpy.time import Time
 
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.nodes.clients.ros2.graph import (
-    add_discovery,
-    add_list,
+    Verbs,
     discover,
+    discovered,
     full_name,
     is_hidden,
     named,
@@ -121,20 +122,13 @@ def measure_delay(node: Node, kind: Any, topic: str, window: int) -> int:
 
 def add_topic(parser: argparse.ArgumentParser) -> None:
     """Add the verbs."""
-    verbs = parser.add_subparsers(metavar="VERB", required=True)
-    add_list(verbs, _list, "topics")
-    info = verbs.add_parser("info", help="print type, publishers and subscriptions")
-    info.add_argument("topic")
+    verbs = Verbs(parser)
+    verbs.add_list(_list, "topics")
+    text = "print type, publishers and subscriptions"
+    info = verbs.add("info", _info, text, "topic", discovers=True)
     info.add_argument("-v", "--verbose", action="store_true", help="each endpoint with its QoS")
-    add_discovery(info)
-    info.set_defaults(run=_info)
-    kind = verbs.add_parser("type", help="print the type of a topic")
-    kind.add_argument("topic")
-    kind.set_defaults(run=_type)
-    find = verbs.add_parser("find", help="list the topics of a type")
-    find.add_argument("type")
-    add_discovery(find)
-    find.set_defaults(run=_find)
+    verbs.add_type(_types, "topic")
+    verbs.add_find(_types, "topic")
     _add_echo(verbs)
     _add_pub(verbs)
     for name, run, text in (
@@ -142,15 +136,12 @@ def add_topic(parser: argparse.ArgumentParser) -> None:
         ("bw", measure_bandwidth, "measure the bandwidth of a topic"),
         ("delay", measure_delay, "measure the age of a topic's stamps"),
     ):
-        rate = verbs.add_parser(name, help=text)
-        rate.add_argument("topic")
+        rate = verbs.add(name, partial(_measure, run), text, "topic")
         rate.add_argument("-w", "--window", type=int, default=1000, help="number of messages")
-        rate.set_defaults(run=lambda options, run=run: _measure(options, run))
 
 
-def _add_echo(verbs: Any) -> None:
-    echo = verbs.add_parser("echo", help="print messages")
-    echo.add_argument("topic")
+def _add_echo(verbs: Verbs) -> None:
+    echo = verbs.add("echo", _echo, "print messages", "topic")
     echo.add_argument("type", nargs="?", help="default: the type of its publishers")
     echo.add_argument("--once", action="store_true", help="end after one message")
     echo.add_argument("--timeout", type=float, metavar="S", help="end after this time [s]")
@@ -159,13 +150,10 @@ def _add_echo(verbs: Any) -> None:
     echo.add_argument("--no-arr", action="store_true", help="do not print arrays")
     echo.add_argument("--csv", action="store_true", help="values of a message in one line")
     add_qos(echo)
-    echo.set_defaults(run=_echo)
 
 
-def _add_pub(verbs: Any) -> None:
-    pub = verbs.add_parser("pub", help="publish messages")
-    pub.add_argument("topic")
-    pub.add_argument("type")
+def _add_pub(verbs: Verbs) -> None:
+    pub = verbs.add("pub", _pub, "publish messages", "topic", "type")
     pub.add_argument("values", nargs="?", default="", help="fields as YAML; default: all default")
     pub.add_argument("-r", "--rate", type=float, default=1.0, help="[Hz], default 1")
     count = pub.add_mutually_exclusive_group()
@@ -178,7 +166,6 @@ def _add_pub(verbs: Any) -> None:
                      help="time between the last message and the end [s]")  # fmt: skip
     pub.add_argument("-p", "--print", type=int, default=1, help="print every N-th message only")
     add_qos(pub)
-    pub.set_defaults(run=_pub)
 
 
 def add_qos(parser: argparse.ArgumentParser) -> None:
@@ -193,8 +180,7 @@ def _types(node: Node) -> dict[str, list[str]]:
 
 
 def _list(options: argparse.Namespace) -> None:
-    with participant() as node:
-        found = discover(lambda: _types(node), options.spin_time, known=False)
+    found = discovered(_types, options.spin_time)
     own = {"/rosout", "/parameter_events"} if len(found) <= 2 else set()
     print_names(
         ((n, t) for n, t in found.items() if (options.hidden or not is_hidden(n)) and n not in own),
@@ -225,17 +211,6 @@ def _info(options: argparse.Namespace) -> None:
                     # The middleware does not tell others the depth of its queues.
                     + (f"depth {qos.depth}" if qos.depth else "depth unknown")
                 )
-
-
-def _type(options: argparse.Namespace) -> None:
-    with participant() as node:
-        print("\n".join(named("topic", options.topic, lambda: _types(node))))
-
-
-def _find(options: argparse.Namespace) -> None:
-    with participant() as node:
-        found = discover(lambda: _types(node), options.spin_time, known=False)
-    print("\n".join(sorted(name for name, types in found.items() if options.type in types)))
 
 
 def topic_class(node: Node, topic: str, given: str | None = None) -> Any:
@@ -358,7 +333,7 @@ def _wait_for_subscriptions(
     return True
 
 
-def _measure(options: argparse.Namespace, run: Any) -> int:
+def _measure(run: Any, options: argparse.Namespace) -> int:
     if options.window < 2:
         raise InvalidCommand(f"--window is {options.window}; it must be at least 2")
     with participant() as node:
