@@ -217,3 +217,9 @@ def test_broken_files_are_rejected_of_env_file(tmp_path, change):
     assert change[0] in ENV_YAML
     with pytest.raises(InvalidDescription, match="env.yaml"):
         spec_of(tmp_path, ENV_YAML.replace(*change))
+
+
+def test_the_height_of_the_base_is_one_value(tmp_path):
+    text = ENV_YAML.replace("observations:base_lin_vel", "observations:base_pos_z")
+    (term,) = (t for t in spec_of(tmp_path, text).observations if t.name == "base_pos_z")
+    assert term.width == 1

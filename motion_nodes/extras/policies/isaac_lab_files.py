@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -54,210 +55,214 @@ _GROUP_FIELDS = (
 )  # fmt: skip
 GROUP = "policy"
 """Observation group of the policy's input."""
+_DRIVE_FIELDS = ("stiffness", "damping", "armature", "effort_limit", "velocity_limit")
 _VECTORS = {"base_pos_z": 1}
 """Widths of registered terms without joints; the others have three values."""
 
 
-def number_in(value: Any, where: str) -> float:
-    """Return a number; ``inf`` is one, NaN and booleans are not.
+@dataclass(frozen=True)
+class _Place:
+    """A value in a file, with its path, which errors name (:class:`InvalidDescription`)."""
 
-    Raises:
-        InvalidDescription: names the place.
-    """
-    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
-        raise InvalidDescription(f"{where}: {value!r:.60} is not a number.")
-    return float(value)
+    file: str
+    value: Any
+    path: str = ""
 
+    def fault(self, text: str) -> InvalidDescription:
+        return InvalidDescription(": ".join(filter(None, (self.file, self.path, text))))
 
-def finite_in(value: Any, where: str) -> float:
-    """Return a finite number.
+    def __getitem__(self, key: Any) -> _Place:
+        """Return a field of a block, None if it is missing, or an entry of a list."""
+        if isinstance(self.value, list):
+            return _Place(self.file, self.value[key], f"{self.path}[{key}]")
+        path = f"{self.path}.{key}" if self.path else str(key)
+        return _Place(self.file, self.value.get(key), path)
 
-    Raises:
-        InvalidDescription: names the place.
-    """
-    number = number_in(value, where)
-    if math.isinf(number):
-        raise InvalidDescription(f"{where}: {value} is not finite.")
-    return number
+    def block(self, *, required: bool = True) -> _Place:
+        """Return the place of a block of fields; empty if it is missing."""
+        value = self.value or {}
+        if not isinstance(value, dict) or (required and not value):
+            raise self.fault("a block of fields is needed.")
+        return replace(self, value=value)
 
+    def entries(self) -> list[_Place]:
+        """Return the places of the entries of a list, each a block of fields."""
+        value = self.value
+        if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
+            raise self.fault("a list of terms is needed.")
+        return [self[i] for i in range(len(value))]
 
-def array_in(values: Any, where: str, length: int | None = None) -> Array:
-    """Return a list of finite numbers, or nested lists with one element each as its row.
+    def number(self) -> float:
+        """Return a number, which may be infinite."""
+        value = self.value
+        if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+            raise self.fault(f"{value!r:.60} is not a number.")
+        return float(value)
 
-    Raises:
-        InvalidDescription: no list of numbers, or another length.
-    """
-    if isinstance(values, list) and len(values) == 1 and isinstance(values[0], list):
-        values = values[0]
-    if not isinstance(values, list):
-        raise InvalidDescription(f"{where}: a list of numbers is needed, not {values!r:.60}.")
-    if length is not None and len(values) != length:
-        raise InvalidDescription(f"{where}: has {len(values)} values, {length} are needed.")
-    return np.array([finite_in(value, f"{where}[{i}]") for i, value in enumerate(values)])
+    def finite(self) -> float:
+        """Return a finite number."""
+        number = self.number()
+        if math.isinf(number):
+            raise self.fault(f"{self.value} is not finite.")
+        return number
 
+    def whole(self, low: int, high: int) -> int:
+        """Return a whole number of a range."""
+        value = self.value
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise self.fault(f"{value!r:.60} must be a whole number from {low} to {high}.")
+        return value
 
-def block_in(data: Mapping[Any, Any], field: str, where: str) -> dict[Any, Any]:
-    """Return a field that is a block of fields, not empty.
+    def flag(self) -> bool:
+        """Return a truth value; False if it is missing."""
+        if not isinstance(self.value, bool | None):
+            raise self.fault(f"{self.value!r:.60} must be true or false.")
+        return bool(self.value)
 
-    Raises:
-        InvalidDescription: names the place.
-    """
-    value = optional_block(data, field, where)
-    if not value:
-        raise InvalidDescription(f"{where}: {field}: a block of fields is needed.")
-    return value
+    def bound(self) -> float:
+        """Return the bound of a magnitude, above zero; infinite if it is missing."""
+        bound = INF if self.value is None else self.number()
+        if not bound > 0.0:
+            raise self.fault(f"{bound:g} must be above zero.")
+        return bound
 
+    def flat(self) -> _Place:
+        """Return the place of a row in place of a list of a single row."""
+        value = self.value
+        single = isinstance(value, list) and len(value) == 1 and isinstance(value[0], list)
+        return replace(self, value=value[0]) if single else self
 
-def optional_block(data: Mapping[Any, Any], field: str, where: str) -> dict[Any, Any]:
-    """Return a field that is a block of fields; empty if it is missing.
+    def array(self, length: int | None = None) -> Array:
+        """Return a list of finite numbers, or a list with such a list as its only row."""
+        flat = self.flat()
+        if not isinstance(flat.value, list):
+            raise self.fault(f"a list of numbers is needed, not {flat.value!r:.60}.")
+        if length is not None and len(flat.value) != length:
+            raise self.fault(f"has {len(flat.value)} values, {length} are needed.")
+        return np.array([flat[i].finite() for i in range(len(flat.value))])
 
-    Raises:
-        InvalidDescription: names the place.
-    """
-    value = data.get(field) or {}
-    if not isinstance(value, dict):
-        raise InvalidDescription(f"{where}: {field}: a block of fields is needed.")
-    return value
+    def optional_array(self) -> Array | None:
+        return None if self.value is None else self.array()
 
+    def names(self) -> tuple[str, ...]:
+        """Return a list of different names, at least one."""
+        value = self.value
+        if not isinstance(value, list) or not value or not all(isinstance(v, str) for v in value):
+            raise self.fault(f"a list of names is needed, not {value!r:.60}.")
+        twice = [name for name in value if value.count(name) > 1]
+        if twice:
+            raise self.fault(f"'{twice[0]}' is listed twice.")
+        return tuple(value)
 
-def matching(pattern: Any, joints: Sequence[str], where: str) -> list[int]:
-    """Return the indices of joints whose whole name matches a regular expression.
+    def matching(self, joints: Sequence[str]) -> list[int]:
+        """Return the indices of the joints that match a pattern, or each pattern of a list."""
+        patterns, found = self.value if isinstance(self.value, list) else [self.value], []
+        for pattern in patterns:
+            if not isinstance(pattern, str) or len(pattern) > MAX_PATTERN:
+                raise self.fault(f"{pattern!r:.60} is not a pattern of joint names.")
+            try:
+                compiled = re.compile(pattern)
+            except re.error as error:
+                raise self.fault(f"pattern '{pattern}' is wrong: {error}.") from None
+            found += [i for i, name in enumerate(joints) if compiled.fullmatch(name)]
+        return found
 
-    Raises:
-        InvalidDescription: not a regular expression.
-    """
-    if not isinstance(pattern, str) or len(pattern) > MAX_PATTERN:
-        raise InvalidDescription(f"{where}: {pattern!r:.60} is not a pattern of joint names.")
-    try:
-        compiled = re.compile(pattern)
-    except re.error as error:
-        raise InvalidDescription(f"{where}: pattern '{pattern}' is wrong: {error}.") from None
-    return [i for i, name in enumerate(joints) if compiled.fullmatch(name)]
+    def per_joint(self, joints: Sequence[str], default: float = NAN) -> Array:
+        """Return values of joints, shape (n,), as in Isaac Lab: one, a list, or by pattern.
 
-
-def per_joint(value: Any, joints: Sequence[str], default: float, where: str) -> Array:
-    """Return one value for each joint.
-
-    Args:
-        value: None: the default; a number: for all; a list: in order; a mapping: by pattern;
-            the first match is used, as in Isaac Lab.
-        joints: names of the joints.
-        default: of joints without a value.
-        where: file and field, for errors.
-
-    Returns:
-        Values, shape (n,); may be inf.
-
-    Raises:
-        InvalidDescription: another type, or a pattern that matches no joint.
-    """
-    out = np.full(len(joints), default)
-    if value is None:
+        The first matching pattern counts; ``default`` is that of joints without one.
+        """
+        value, out = self.value, np.full(len(joints), default)
+        if value is None:
+            return out
+        if isinstance(value, list):
+            if len(value) != len(joints):
+                raise self.fault(
+                    f"has {len(value)} values for {len(joints)} joints: {', '.join(joints)}."
+                )
+            return np.array([self[i].number() for i in range(len(value))])
+        if not isinstance(value, dict):
+            return np.full(len(joints), self.number())
+        given = np.zeros(len(joints), dtype=bool)
+        for pattern in value:
+            found = replace(self, value=pattern).matching(joints)
+            if not found:
+                raise self.fault(
+                    f"pattern '{pattern}' matches none of the joints {', '.join(joints)}."
+                )
+            for i in found:
+                if not given[i]:
+                    out[i], given[i] = self[pattern].number(), True
         return out
-    if isinstance(value, list):
-        if len(value) != len(joints):
-            raise InvalidDescription(
-                f"{where}: has {len(value)} values for {len(joints)} joints: {', '.join(joints)}."
+
+    def finite_per_joint(self, joints: Sequence[str], default: float) -> Array:
+        values = self.flat().per_joint(joints, default)
+        if not np.isfinite(values).all():
+            raise self.fault("has values that are not finite.")
+        return values
+
+    def scale(self, width: int) -> Array | None:
+        """Return the scale of an observation, shape () or (width,); None: 1."""
+        if self.value is None:
+            return None
+        return self.array(width) if isinstance(self.value, list) else np.array(self.finite())
+
+    def bounds(self) -> tuple[float, float] | None:
+        """Return lower and upper bound; None: none."""
+        if self.value is None:
+            return None
+        if not isinstance(self.value, list) or len(self.value) != 2:
+            raise self.fault(f"two numbers are needed, not {self.value!r:.60}.")
+        low, high = (self[i].number() for i in range(2))
+        if low > high:
+            raise self.fault(f"{low:g} is above {high:g}.")
+        return low, high
+
+    def clip(self, joints: tuple[str, ...]) -> tuple[Array, Array]:
+        """Return lower and upper bounds of processed actions, shape (n,) each.
+
+        Nothing or two numbers are for all joints; else a list of pairs, or a mapping of pairs by
+        pattern.
+        """
+        value = self.value
+        if isinstance(value, dict):
+            pairs = {key: self[key].bounds() for key in value}
+            low, high = (
+                replace(self, value={key: pair[side] for key, pair in pairs.items() if pair})
+                for side in range(2)
             )
-        return np.array([number_in(v, f"{where}[{i}]") for i, v in enumerate(value)])
-    if not isinstance(value, dict):
-        return np.full(len(joints), number_in(value, where))
-    given = np.zeros(len(joints), dtype=bool)
-    for pattern, entry in value.items():
-        found = matching(pattern, joints, where)
-        if not found:
-            raise InvalidDescription(
-                f"{where}: pattern '{pattern}' matches none of the joints {', '.join(joints)}."
-            )
-        for i in found:
-            if not given[i]:
-                out[i], given[i] = number_in(entry, f"{where}.{pattern}"), True
-    return out
+            return low.per_joint(joints, -INF), high.per_joint(joints, INF)
+        if isinstance(value, list) and value and isinstance(value[0], list):
+            place = self.flat() if len(joints) > 1 else self
+            if len(place.value) != len(joints):
+                raise self.fault(f"has {len(place.value)} pairs for {len(joints)} joints.")
+            rows = [place[i].bounds() or (-INF, INF) for i in range(len(joints))]
+            return np.array(rows)[:, 0], np.array(rows)[:, 1]
+        bounds = self.bounds() or (-INF, INF)
+        return np.full(len(joints), bounds[0]), np.full(len(joints), bounds[1])
+
+    def function(self) -> str:
+        """Return the name at the end of the path of a function or class."""
+        return str(self.value).replace(":", ".").rpartition(".")[2]
+
+    def action_kind(self) -> ActionKind:
+        """Return the kind of an action term from the path of its class."""
+        name = self.function().removesuffix("Cfg")
+        if name not in ACTION_CLASSES:
+            hint = did_you_mean(name, ACTION_CLASSES)
+            raise self.fault(f"unsupported action class '{name}'.{hint}")
+        return ACTION_CLASSES[name]
 
 
-def whole_in(value: Any, where: str, low: int, high: int) -> int:
-    """Return a whole number of a range.
-
-    Raises:
-        InvalidDescription: names the place and the range.
-    """
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise InvalidDescription(
-            f"{where}: {value!r:.60} must be a whole number from {low} to {high}."
+def _binary_action(entry: _Place, names: tuple[str, ...], default: float) -> ActionTerm:
+    opened, closed = (
+        entry[f"{word}_command_expr"].per_joint(names, default) for word in ("open", "close")
+    )
+    if not (np.isfinite(opened) & np.isfinite(closed)).all():
+        raise entry.fault(
+            "open_command_expr and close_command_expr must give a position of each joint."
         )
-    return value
-
-
-def scale_of(value: Any, width: int, where: str) -> Array | None:
-    """Return the scale of an observation, shape () or (width,); None: 1.
-
-    Raises:
-        InvalidDescription: neither a number nor a list of that length.
-    """
-    if value is None:
-        return None
-    if isinstance(value, list):
-        return array_in(value, where, width)
-    return np.array(finite_in(value, where))
-
-
-def bounds_of(value: Any, where: str) -> tuple[float, float] | None:
-    """Return the bounds of an observation; None: none.
-
-    Raises:
-        InvalidDescription: not two numbers in order.
-    """
-    if value is None:
-        return None
-    if not isinstance(value, list) or len(value) != 2:
-        raise InvalidDescription(f"{where}: two numbers are needed, not {value!r:.60}.")
-    low, high = (number_in(v, where) for v in value)
-    if low > high:
-        raise InvalidDescription(f"{where}: {low:g} is above {high:g}.")
-    return low, high
-
-
-def clip_of(value: Any, joints: tuple[str, ...], where: str) -> tuple[Array, Array]:
-    """Return lower and upper bounds of the processed actions of joints, shape (n,) each.
-
-    Args:
-        value: None: none; two numbers: for all joints; a list of pairs; a mapping of pairs by
-            pattern.
-        joints: names of the joints.
-        where: file and field, for errors.
-
-    Raises:
-        InvalidDescription: another type.
-    """
-    if isinstance(value, dict):
-        pairs = {key: bounds_of(entry, f"{where}.{key}") for key, entry in value.items()}
-        low = {key: pair[0] for key, pair in pairs.items() if pair}
-        high = {key: pair[1] for key, pair in pairs.items() if pair}
-        return per_joint(low, joints, -INF, where), per_joint(high, joints, INF, where)
-    if isinstance(value, list) and value and isinstance(value[0], list):
-        if len(value) == 1 and len(joints) > 1:
-            value = value[0]
-        if len(value) != len(joints):
-            raise InvalidDescription(f"{where}: has {len(value)} pairs for {len(joints)} joints.")
-        pairs_in_order = [bounds_of(entry, f"{where}[{i}]") for i, entry in enumerate(value)]
-        low_high = np.array([pair or (-INF, INF) for pair in pairs_in_order])
-        return low_high[:, 0], low_high[:, 1]
-    bounds = bounds_of(value, where) or (-INF, INF)
-    return np.full(len(joints), bounds[0]), np.full(len(joints), bounds[1])
-
-
-def names_in(value: Any, where: str) -> tuple[str, ...]:
-    """Return a list of different names.
-
-    Raises:
-        InvalidDescription: no such list.
-    """
-    if not isinstance(value, list) or not value or not all(isinstance(v, str) for v in value):
-        raise InvalidDescription(f"{where}: a list of names is needed, not {value!r:.60}.")
-    twice = [name for name in value if value.count(name) > 1]
-    if twice:
-        raise InvalidDescription(f"{where}: '{twice[0]}' is listed twice.")
-    return tuple(value)
+    return ActionTerm(ActionKind.BINARY, names, np.ones(len(names)), opened, closed, opened)
 
 
 def read_descriptor(file: str | Path) -> PolicySpec:
@@ -272,179 +277,92 @@ def read_descriptor(file: str | Path) -> PolicySpec:
     Raises:
         InvalidDescription: names the file, the field and what is needed there.
     """
-    path = Path(file)
-    data = read_yaml(path, tagged=True)
-    where = str(path)
-    joints = _joints(block_in(data, "articulations", where), where)
-    scene = block_in(data, "scene", where)
-    groups = block_in(data, "observations", where)
-    group = next(iter(groups)) if len(groups) == 1 else GROUP
-    if group not in groups:
-        raise InvalidDescription(
-            f"{where}: observations has no group '{group}'.{did_you_mean(group, map(str, groups))}"
-        )
-    own = optional_block(data, "motion_nodes", where)
+    data = _Place(str(file), read_yaml(Path(file), tagged=True))
+    joints = _joints(data["articulations"].block())
+    scene, groups = data["scene"].block(), data["observations"].block()
+    group = next(iter(groups.value)) if len(groups.value) == 1 else GROUP
+    if group not in groups.value:
+        hint = did_you_mean(group, map(str, groups.value))
+        raise groups.fault(f"there is no group '{group}'.{hint}")
+    own = data["motion_nodes"].block(required=False)
+    gait = own["gait_period"]
     return PolicySpec(
-        source=where,
+        source=data.file,
         joints=joints,
-        actions=tuple(
-            _action(entry, joints, f"{where}: actions[{i}]")
-            for i, entry in enumerate(_entries(data.get("actions"), f"{where}: actions"))
-        ),
-        observations=tuple(
-            _observation(entry, joints, f"{where}: observations.{group}[{i}]")
-            for i, entry in enumerate(_entries(groups[group], f"{where}: observations.{group}"))
-        ),
-        physics_dt=finite_in(scene.get("physics_dt"), f"{where}: scene.physics_dt"),
-        decimation=whole_in(
-            scene.get("decimation"), f"{where}: scene.decimation", 1, MAX_DECIMATION
-        ),
-        observation_clip=_bound(own, "observation_clip", where),
-        action_clip=_bound(own, "action_clip", where),
-        gait_period=None
-        if own.get("gait_period") is None
-        else finite_in(own["gait_period"], f"{where}: motion_nodes.gait_period"),
-        balances=_yes_or_no(own.get("balances", False), f"{where}: motion_nodes.balances"),
-        max_command=_optional_array(own, "max_command", where),
-        command_gain=_optional_array(own, "command_gain", where),
+        actions=tuple(_action(entry, joints) for entry in data["actions"].entries()),
+        observations=tuple(_observation(entry, joints) for entry in groups[group].entries()),
+        physics_dt=scene["physics_dt"].finite(),
+        decimation=scene["decimation"].whole(1, MAX_DECIMATION),
+        observation_clip=own["observation_clip"].bound(),
+        action_clip=own["action_clip"].bound(),
+        gait_period=None if gait.value is None else gait.finite(),
+        balances=own["balances"].flag(),
+        max_command=own["max_command"].optional_array(),
+        command_gain=own["command_gain"].optional_array(),
     )
 
 
-def action_kind(path: Any, where: str) -> ActionKind:
-    """Return the kind of an action term from the path of its class.
-
-    Raises:
-        InvalidDescription: an unsupported class.
-    """
-    name = str(path).replace(":", ".").rpartition(".")[2].removesuffix("Cfg")
-    if name not in ACTION_CLASSES:
-        raise InvalidDescription(
-            f"{where}: unsupported action class '{name}'.{did_you_mean(name, ACTION_CLASSES)}"
+def _joints(articulations: _Place) -> TrainedJoints:
+    known = articulations.value
+    if len(known) != 1 and "robot" not in known:
+        raise articulations.fault(
+            f"must contain 'robot' or exactly one other, it contains {', '.join(map(str, known))}."
         )
-    return ACTION_CLASSES[name]
-
-
-def _joints(articulations: Mapping[Any, Any], where: str) -> TrainedJoints:
-    if len(articulations) != 1 and "robot" not in articulations:
-        raise InvalidDescription(
-            f"{where}: articulations must contain 'robot' or exactly one other, it contains "
-            f"{', '.join(map(str, articulations)) or 'none'}."
-        )
-    key = "robot" if "robot" in articulations else next(iter(articulations))
-    place = f"{where}: articulations.{key}"
-    data = block_in(articulations, key, f"{where}: articulations")
-    names = names_in(data.get("joint_names"), f"{place}.joint_names")
-
-    def values(field: str, default: float) -> Array:
-        return per_joint(data.get(f"default_joint_{field}"), names, default, f"{place}.{field}")
-
+    data = articulations["robot" if "robot" in known else next(iter(known))].block()
+    names = data["joint_names"].names()
     return TrainedJoints(
-        names=names,
-        position=values("pos", 0.0),
-        velocity=values("vel", 0.0),
-        stiffness=values("stiffness", NAN),
-        damping=values("damping", NAN),
-        armature=values("armature", NAN),
-        effort_limit=values("effort_limit", NAN),
-        velocity_limit=values("velocity_limit", NAN),
-    )
-
-
-def _action(entry: Mapping[str, Any], joints: TrainedJoints, where: str) -> ActionTerm:
-    kind = action_kind(entry.get("full_path"), f"{where}.full_path")
-    names = names_in(entry.get("joint_names"), f"{where}.joint_names")
-    joints.columns(names, where)
-    if kind is ActionKind.BINARY:
-        opened, closed = (
-            per_joint(entry.get(f"{word}_command_expr"), names, NAN, f"{where}.{word}_command_expr")
-            for word in ("open", "close")
-        )
-        if not (np.isfinite(opened) & np.isfinite(closed)).all():
-            raise InvalidDescription(
-                f"{where}: open_command_expr and close_command_expr must give a position of each "
-                "joint."
-            )
-        return ActionTerm(kind, names, np.ones(len(names)), opened, closed, opened)
-    lower, upper = clip_of(entry.get("clip"), names, f"{where}.clip")
-    return ActionTerm(
-        kind,
         names,
-        scale=_flat(entry.get("scale"), names, 1.0, f"{where}.scale"),
-        offset=_flat(entry.get("offset"), names, 0.0, f"{where}.offset"),
-        lower=lower,
-        upper=upper,
+        data["default_joint_pos"].per_joint(names, 0.0),
+        data["default_joint_vel"].per_joint(names, 0.0),
+        *(data[f"default_joint_{field}"].per_joint(names) for field in _DRIVE_FIELDS),
     )
 
 
-def _observation(entry: Mapping[str, Any], joints: TrainedJoints, where: str) -> ObservationTerm:
-    name = entry.get("name")
-    if not isinstance(name, str) or not name:
-        raise InvalidDescription(f"{where}.name: a name is needed.")
-    shape = entry.get("shape")
-    if isinstance(shape, list) and len(shape) == 1:
+def _action(entry: _Place, joints: TrainedJoints) -> ActionTerm:
+    kind, names = entry["full_path"].action_kind(), entry["joint_names"].names()
+    joints.columns(names, f"{entry.file}: {entry.path}")
+    if kind is ActionKind.BINARY:
+        return _binary_action(entry, names, NAN)
+    scale = entry["scale"].finite_per_joint(names, 1.0)
+    offset = entry["offset"].finite_per_joint(names, 0.0)
+    return ActionTerm(kind, names, scale, offset, *entry["clip"].clip(names))
+
+
+def _observation(entry: _Place, joints: TrainedJoints) -> ObservationTerm:
+    name, shape = entry["name"], entry["shape"]
+    if not isinstance(name.value, str) or not name.value:
+        raise name.fault("a name is needed.")
+    if isinstance(shape.value, list) and len(shape.value) == 1:
         shape = shape[0]
-    width = whole_in(shape, f"{where}.shape", 1, 100_000)
+    width = shape.whole(1, 100_000)
     names: tuple[str, ...] = ()
-    if entry.get("joint_names") is not None:
-        names = names_in(entry["joint_names"], f"{where}.joint_names")
-        joints.columns(names, where)
+    if entry["joint_names"].value is not None:
+        names = entry["joint_names"].names()
+        joints.columns(names, f"{entry.file}: {entry.path}")
         if len(names) != width:
-            raise InvalidDescription(f"{where}: has {len(names)} joints, but its shape is {width}.")
-    if optional_block(entry, "extras", where).get("modifiers"):
-        raise InvalidDescription(f"{where}: modifiers of observations are not supported.")
-    overloads = optional_block(entry, "overloads", where)
-    offset = entry.get("joint_pos_offsets", entry.get("joint_vel_offsets"))
-    history = whole_in(
-        overloads.get("history_length") or 0, f"{where}.overloads.history_length", 0, MAX_HISTORY
-    )
-    if history > 1 and overloads.get("flatten_history_dim") is False:
-        raise InvalidDescription(f"{where}: a history that is not flattened is not supported.")
+            raise entry.fault(f"has {len(names)} joints, but its shape is {width}.")
+    if entry["extras"].block(required=False)["modifiers"].value:
+        raise entry.fault("modifiers of observations are not supported.")
+    overloads = entry["overloads"].block(required=False)
+    offset = entry[
+        "joint_pos_offsets" if "joint_pos_offsets" in entry.value else "joint_vel_offsets"
+    ]
+    history = _history(overloads["history_length"])
+    if history > 1 and overloads["flatten_history_dim"].value is False:
+        raise entry.fault("a history that is not flattened is not supported.")
     return ObservationTerm(
-        name,
+        name.value,
         width,
         names,
-        None if offset is None else array_in(offset, f"{where}.offsets", width),
-        scale_of(overloads.get("scale"), width, f"{where}.overloads.scale"),
-        bounds_of(overloads.get("clip"), f"{where}.overloads.clip"),
+        None if offset.value is None else offset.array(width),
+        overloads["scale"].scale(width),
+        overloads["clip"].bounds(),
         history,
     )
 
 
-def _flat(value: Any, names: tuple[str, ...], default: float, where: str) -> Array:
-    """Return finite values of joints; Isaac Lab writes some lists with a leading dimension."""
-    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], list):
-        value = value[0]
-    values = per_joint(value, names, default, where)
-    if not np.isfinite(values).all():
-        raise InvalidDescription(f"{where}: has values that are not finite.")
-    return values
-
-
-def _yes_or_no(value: Any, where: str) -> bool:
-    if not isinstance(value, bool):
-        raise InvalidDescription(f"{where}: {value!r:.60} must be true or false.")
-    return value
-
-
-def _bound(own: Mapping[str, Any], field: str, where: str) -> float:
-    value = own.get(field)
-    if value is None:
-        return INF
-    bound = number_in(value, f"{where}: motion_nodes.{field}")
-    if not bound > 0.0:
-        raise InvalidDescription(f"{where}: motion_nodes.{field}: {bound:g} must be above zero.")
-    return bound
-
-
-def _optional_array(own: Mapping[str, Any], field: str, where: str) -> Array | None:
-    value = own.get(field)
-    return None if value is None else array_in(value, f"{where}: motion_nodes.{field}")
-
-
-def _entries(value: Any, where: str) -> list[dict[str, Any]]:
-    if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
-        raise InvalidDescription(f"{where}: a list of terms is needed.")
-    return value
+def _history(place: _Place) -> int:
+    return replace(place, value=place.value or 0).whole(0, MAX_HISTORY)
 
 
 def breadth_first_joints(tree: KinematicTree) -> tuple[str, ...]:
@@ -476,127 +394,94 @@ def read_env(file: str | Path, joint_names: Sequence[str]) -> PolicySpec:
     Raises:
         InvalidDescription: names the file, the field and what is needed there.
     """
-    path = Path(file)
-    data = read_yaml(path, tagged=True)
-    where, names = str(path), tuple(joint_names)
-    robot = block_in(block_in(data, "scene", where), "robot", f"{where}: scene")
-    joints = _env_joints(robot, names, f"{where}: scene.robot")
-    sim = block_in(data, "sim", where)
-    terms = block_in(block_in(data, "observations", where), GROUP, f"{where}: observations")
-    known = {**_VECTORS, **dict.fromkeys(TERMS, 3)}
+    names = tuple(joint_names)
+    data = _Place(str(file), read_yaml(Path(file), tagged=True))
+    joints = _env_joints(data["scene"].block()["robot"].block(), names)
+    terms = data["observations"].block()[GROUP].block()
+    blocks = data["actions"].block()
     actions = tuple(
-        _env_action(entry, joints, f"{where}: actions.{key}")
-        for key, entry in block_in(data, "actions", where).items()
+        _env_action(blocks[key], joints)
+        for key, entry in blocks.value.items()
         if isinstance(entry, dict)
     )
+    widths = {**dict.fromkeys(TERMS, 3), **_VECTORS}
     sizes = {"command": TWIST_WIDTH, "action": sum(term.width for term in actions)}
-    default_history = terms.get("history_length")
     return PolicySpec(
-        source=where,
+        source=data.file,
         joints=joints,
         actions=actions,
         observations=tuple(
-            _env_observation(
-                entry, joints, known, sizes, default_history,
-                f"{where}: observations.{GROUP}.{key}",
-            )
-            for key, entry in terms.items()
+            _env_observation(terms[key], joints, widths, sizes, terms["history_length"])
+            for key, entry in terms.value.items()
             if key not in _GROUP_FIELDS and isinstance(entry, dict)
         ),
-        physics_dt=finite_in(sim.get("dt"), f"{where}: sim.dt"),
-        decimation=whole_in(data.get("decimation"), f"{where}: decimation", 1, MAX_DECIMATION),
+        physics_dt=data["sim"].block()["dt"].finite(),
+        decimation=data["decimation"].whole(1, MAX_DECIMATION),
         notes=(f"joints in the order {', '.join(names)}, which the file does not contain",),
-    )  # fmt: skip
-
-
-def _env_joints(robot: Mapping[str, Any], names: tuple[str, ...], where: str) -> TrainedJoints:
-    state = block_in(robot, "init_state", where)
-    values = {
-        word: np.full(len(names), NAN)
-        for word in ("stiffness", "damping", "armature", "effort_limit", "velocity_limit")
-    }
-    actuators = block_in(robot, "actuators", where)
-    for key in actuators:
-        place = f"{where}.actuators.{key}"
-        actuator = block_in(actuators, key, f"{where}.actuators")
-        patterns = actuator.get("joint_names_expr")
-        listed = patterns if isinstance(patterns, list) else [patterns]
-        found = sorted({i for p in listed for i in matching(p, names, place)})
-        if not found:
-            raise InvalidDescription(
-                f"{place}.joint_names_expr: matches none of the joints {', '.join(names)}."
-            )
-        own = tuple(names[i] for i in found)
-        for word, column in values.items():
-            # Missing limits are infinite.
-            default = INF if word.endswith("limit") else NAN
-            column[found] = per_joint(actuator.get(word), own, default, f"{place}.{word}")
-    return TrainedJoints(
-        names,
-        per_joint(state.get("joint_pos"), names, 0.0, f"{where}.init_state.joint_pos"),
-        per_joint(state.get("joint_vel"), names, 0.0, f"{where}.init_state.joint_vel"),
-        **values,
     )
 
 
-def _env_action(entry: Mapping[str, Any], joints: TrainedJoints, where: str) -> ActionTerm:
-    kind = action_kind(entry.get("class_type"), f"{where}.class_type")
-    patterns = entry.get("joint_names")
-    listed = patterns if isinstance(patterns, list) else [patterns]
-    found = [i for pattern in listed for i in matching(pattern, joints.names, where)]
-    if not entry.get("preserve_order"):
-        found = sorted(set(found))
+def _env_joints(robot: _Place, names: tuple[str, ...]) -> TrainedJoints:
+    state, actuators = robot["init_state"].block(), robot["actuators"].block()
+    values = {field: np.full(len(names), NAN) for field in _DRIVE_FIELDS}
+    for key in actuators.value:
+        actuator = actuators[key].block()
+        patterns = actuator["joint_names_expr"]
+        found = sorted(set(patterns.matching(names)))
+        if not found:
+            raise patterns.fault(f"matches none of the joints {', '.join(names)}.")
+        own = tuple(names[i] for i in found)
+        for field, column in values.items():
+            # Missing limits are infinite.
+            default = INF if field.endswith("limit") else NAN
+            column[found] = actuator[field].per_joint(own, default)
+    position, velocity = (state[f"joint_{word}"].per_joint(names, 0.0) for word in ("pos", "vel"))
+    return TrainedJoints(names, position, velocity, **values)
+
+
+def _env_action(entry: _Place, joints: TrainedJoints) -> ActionTerm:
+    kind, patterns = entry["class_type"].action_kind(), entry["joint_names"]
+    found = patterns.matching(joints.names)
+    if not entry["preserve_order"].value:
+        found = sorted(found)
     own = tuple(joints.names[i] for i in dict.fromkeys(found))
     if not own:
-        raise InvalidDescription(
-            f"{where}.joint_names: matches none of the joints {', '.join(joints.names)}."
-        )
+        raise patterns.fault(f"matches none of the joints {', '.join(joints.names)}.")
     if kind is ActionKind.BINARY:
-        opened, closed = (
-            per_joint(entry.get(f"{word}_command_expr"), own, 0.0, f"{where}.{word}_command_expr")
-            for word in ("open", "close")
-        )
-        return ActionTerm(kind, own, np.ones(len(own)), opened, closed, opened)
-    offset = per_joint(entry.get("offset"), own, 0.0, f"{where}.offset")
-    if entry.get("use_default_offset", kind is not ActionKind.EFFORT):
-        columns = joints.columns(own, where)
+        return _binary_action(entry, own, 0.0)
+    offset = entry["offset"].per_joint(own, 0.0)
+    if entry.value.get("use_default_offset", kind is not ActionKind.EFFORT):
+        columns = joints.columns(own, f"{entry.file}: {entry.path}")
         defaults = {ActionKind.POSITION: joints.position, ActionKind.VELOCITY: joints.velocity}
         offset = defaults[kind][columns] if kind in defaults else offset
-    lower, upper = clip_of(entry.get("clip"), own, f"{where}.clip")
-    return ActionTerm(
-        kind, own, per_joint(entry.get("scale"), own, 1.0, f"{where}.scale"), offset, lower, upper
-    )
+    scale = entry["scale"].per_joint(own, 1.0)
+    return ActionTerm(kind, own, scale, offset, *entry["clip"].clip(own))
 
 
 def _env_observation(
-    entry: Mapping[str, Any],
+    entry: _Place,
     joints: TrainedJoints,
-    known: Mapping[str, int],
+    widths: Mapping[str, int],
     sizes: Mapping[str, int],
-    default_history: Any,
-    where: str,
+    default_history: _Place,
 ) -> ObservationTerm:
-    name = str(entry.get("func")).replace(":", ".").rpartition(".")[2]
+    name = entry["func"].function()
     source = source_of(name)
     own: tuple[str, ...] = ()
     if source == "joints":
-        params = optional_block(entry, "params", where)
-        asset = optional_block(params, "asset_cfg", f"{where}.params")
-        patterns = asset.get("joint_names") or ".*"
-        listed = patterns if isinstance(patterns, list) else [patterns]
-        found = sorted({i for p in listed for i in matching(p, joints.names, where)})
-        own = tuple(joints.names[i] for i in found)
-    width = {**sizes, "joints": len(own)}.get(source, known.get(name, 0))
+        params = entry["params"].block(required=False)
+        patterns = params["asset_cfg"].block(required=False)["joint_names"]
+        found = replace(patterns, value=patterns.value or ".*").matching(joints.names)
+        own = tuple(joints.names[i] for i in sorted(set(found)))
+    width = {**sizes, "joints": len(own)}.get(source, widths.get(name, 0))
     if width < 1:
-        raise InvalidDescription(
-            f"{where}: the width of '{name}' is not known here; use IO_descriptors.yaml."
-        )
-    history = entry.get("history_length") if default_history is None else default_history
+        raise entry.fault(f"the width of '{name}' is not known here; use IO_descriptors.yaml.")
+    history = entry["history_length"] if default_history.value is None else default_history
     return ObservationTerm(
         name,
         width,
         own,
-        scale=scale_of(entry.get("scale"), width, f"{where}.scale"),
-        clip=bounds_of(entry.get("clip"), f"{where}.clip"),
-        history=whole_in(history or 0, f"{where}.history_length", 0, MAX_HISTORY),
+        scale=entry["scale"].scale(width),
+        clip=entry["clip"].bounds(),
+        history=_history(history),
     )
