@@ -142,42 +142,33 @@ def _block(pairs: list[tuple[str, Any]], where: str) -> dict[str, Any]:
     return found
 
 
+def _fault(where: str, path: str, text: str) -> InvalidDescription:
+    return InvalidDescription(f"{where}: {path}{text}", field=path)
+
+
 def _check_links(links: list[_FileLink], where: str) -> None:
     """Validate names and parents; loops are detected when the tree is built."""
     first: dict[str, int] = {}
     for index, link in enumerate(links):
         if not link.name:
-            raise InvalidDescription(
-                f"{where}: links[{index}].name is empty.", field=f"links[{index}].name"
-            )
+            raise _fault(where, f"links[{index}].name", " is empty.")
         if link.name in first:
-            raise InvalidDescription(
-                f"{where}: links[{index}].name '{link.name}' is taken by "
-                f"links[{first[link.name]}]; names must differ.",
-                field=f"links[{index}].name",
-            )
+            text = f" '{link.name}' is taken by links[{first[link.name]}]; names must differ."
+            raise _fault(where, f"links[{index}].name", text)
         first[link.name] = index
     for index, link in enumerate(links):
         if link.parent is not None and link.parent not in first:
-            raise InvalidDescription(
-                f"{where}: links[{index}].parent '{link.parent}' is not a link."
-                f"{did_you_mean(link.parent, first)}",
-                field=f"links[{index}].parent",
-            )
+            text = f" '{link.parent}' is not a link.{did_you_mean(link.parent, first)}"
+            raise _fault(where, f"links[{index}].parent", text)
     roots = [link.name for link in links if link.parent is None]
     if len(roots) != 1:
         found = f"there are {len(roots)}: {', '.join(roots)}"
         if not roots:
             found = "all have one, which is a loop" if links else "the list is empty"
-        raise InvalidDescription(
-            f"{where}: links: exactly one must have no parent; {found}.", field="links"
-        )
+        raise _fault(where, "links", f": exactly one must have no parent; {found}.")
     if WORLD in first and links[first[WORLD]].parent is not None:
-        raise InvalidDescription(
-            f"{where}: links[{first[WORLD]}].name: '{WORLD}' is reserved for the parent of the "
-            "root link.",
-            field=f"links[{first[WORLD]}].name",
-        )
+        text = f": '{WORLD}' is reserved for the parent of the root link."
+        raise _fault(where, f"links[{first[WORLD]}].name", text)
     _check_loops(links, where)
 
 
@@ -190,10 +181,8 @@ def _check_loops(links: list[_FileLink], where: str) -> None:
         while above is not None:
             if above in seen:
                 loop = " -> ".join([*seen[seen.index(above) :], above])
-                raise InvalidDescription(
-                    f"{where}: links[{index}].parent leads into a loop: {loop}.",
-                    field=f"links[{index}].parent",
-                )
+                text = f" leads into a loop: {loop}."
+                raise _fault(where, f"links[{index}].parent", text)
             seen.append(above)
             above = parent[above]
 
@@ -208,9 +197,7 @@ def _joint(link: _FileLink, path: str, where: str) -> Joint | None:
             return None
         parent = WORLD
         if link.name == WORLD:
-            raise InvalidDescription(
-                f"{where}: {path}: a root named '{WORLD}' cannot move.", field=path
-            )
+            raise _fault(where, path, f": a root named '{WORLD}' cannot move.")
     return Joint(
         link.name,
         kind,
@@ -233,10 +220,8 @@ def _motion(motor: _Motor, path: str, where: str) -> tuple[JointKind, Array, Arr
     axis = _unit(moving.axis, f"{inside}.axis", where)
     limits = _NO_LIMITS if moving.limits is None else moving.limits
     if not limits[0] < limits[1]:
-        raise InvalidDescription(
-            f"{where}: {inside}.limits are {list(limits)}; the first must be below the second.",
-            field=f"{inside}.limits",
-        )
+        text = f" are {list(limits)}; the first must be below the second."
+        raise _fault(where, f"{inside}.limits", text)
     if motor.type == "prismatic":
         return JointKind.PRISMATIC, np.eye(4), axis, limits
     kind = JointKind.CONTINUOUS if moving.limits is None else JointKind.REVOLUTE
@@ -247,18 +232,13 @@ def _pose(given: Any, path: str, where: str) -> Array:
     """Return the pose from either encoding."""
     if isinstance(given, list):
         if len(given) != 7:
-            raise InvalidDescription(
-                f"{where}: {path} has {len(given)} numbers; a pose as a list is "
-                "[qw, qx, qy, qz, x, y, z].",
-                field=path,
-            )
+            text = f" has {len(given)} numbers; a pose as a list is [qw, qx, qy, qz, x, y, z]."
+            raise _fault(where, path, text)
         qw, qx, qy, qz, x, y, z = decode(given, tuple[float, ...], where, path)
         try:
             return from_xyz_quat((x, y, z), (qx, qy, qz, qw))
         except ValueError:
-            raise InvalidDescription(
-                f"{where}: {path}: the quaternion is zero.", field=path
-            ) from None
+            raise _fault(where, path, ": the quaternion is zero.") from None
     pose = decode(given, _Pose, where, path)
     X = np.eye(4)
     X[:3, 3] = pose.translation
@@ -272,10 +252,8 @@ def _rotation(rotation: _Rotation, path: str, where: str) -> Array:
     degrees, radians = rotation.angle_degrees, rotation.angle_radians
     if (degrees is None) == (radians is None):
         given = "none is" if degrees is None else "both are"
-        raise InvalidDescription(
-            f"{where}: {path} needs one of angle_radians and angle_degrees; {given} given.",
-            field=path,
-        )
+        text = f" needs one of angle_radians and angle_degrees; {given} given."
+        raise _fault(where, path, text)
     angle = math.radians(degrees) if degrees is not None else radians
     axis = _unit(rotation.axis, f"{path}.axis", where)
     return rotation_about(axis, np.asarray(angle, dtype=np.float64))
@@ -285,7 +263,5 @@ def _unit(axis: _Three, path: str, where: str) -> Array:
     """Return the normalized axis; files contain rounded axes such as (0.7071, 0.7071, 0)."""
     length = math.hypot(*axis)
     if length < 1e-9:
-        raise InvalidDescription(
-            f"{where}: {path} is zero; give a direction such as [0, 0, 1].", field=path
-        )
+        raise _fault(where, path, " is zero; give a direction such as [0, 0, 1].")
     return np.asarray(axis, dtype=np.float64) / length
