@@ -112,7 +112,7 @@ def suite_actions(context: LaunchContext, values: Mapping[str, str]) -> list[Any
         LogInfo(msg=text) for text in (*made.notes, *(f"not started: {o}" for o in made.omitted))
     ]
     processes = processes_for(made.specs, composed=made.composed)
-    return told + [process_action(name, nodes, shared, how) for name, nodes in processes.items()]
+    return told + [_process_action(name, nodes, shared, how) for name, nodes in processes.items()]
 
 
 def inherited_arguments(context: LaunchContext) -> list[str]:
@@ -125,16 +125,12 @@ def inherited_arguments(context: LaunchContext) -> list[str]:
     return list(chain.from_iterable(words))
 
 
-def process_action(
+def _process_action(
     name: str, nodes: Sequence[NodeSpec], shared: Sequence[str], how: Mapping[str, Any]
 ) -> Node:
     """Return the action of a process: a lifecycle node, or a container of several nodes.
 
-    Args:
-        name: of the process.
-        nodes: its nodes.
-        shared: arguments that launch_ros itself adds to a single node.
-        how: further arguments of the action.
+    launch_ros itself adds the ``shared`` arguments to a single node.
     """
     if name == CONTAINER or len(nodes) > 1:
         listed = [{"executable": s.executable, "ros_args": s.ros_args()} for s in nodes]

@@ -195,12 +195,8 @@ def nav2_note(node: str, values: Mapping[str, Any]) -> str:
     return f"is used for {', '.join(used)}; the rest has no effect: {INSTEAD[node]}"
 
 
-def servo_names(sections: Iterable[tuple[str, str, Values]]) -> dict[str, dict[str, Any]]:
-    """Return the parameters of Servo's files without ``ros__parameters``, by file.
-
-    Args:
-        sections: topmost key, file and values of each section.
-    """
+def _servo_names(sections: Iterable[tuple[str, str, Values]]) -> dict[str, dict[str, Any]]:
+    """Return the parameters of Servo's files without ``ros__parameters``, by file."""
     files: dict[str, dict[str, Any]] = {}
     for top, file, values in sections:
         names = {f"{top}.{name}" if name else top: value for name, value in values.items()}
@@ -377,17 +373,10 @@ class UserController:
     type: str = ""
 
 
-def controllers_in(
+def _controllers_in(
     user: UserParameters, namespace: str, robot: Robot, own: Sequence[str]
 ) -> list[UserController]:
-    """Return the controllers of a namespace that the suite has under other names.
-
-    Args:
-        user: the files.
-        namespace: of the robot.
-        robot: whose controllers they are.
-        own: names of the suite's nodes in it.
-    """
+    """Return the controllers of a namespace that the suite has under other names."""
     found = []
     for name, (named, given) in _controllers_of(user, namespace).items():
         kind = KINDS.get(named, "") or _kind_by(given) or (UNKNOWN if named else "")
@@ -468,7 +457,7 @@ def with_user_parameters(
     for namespace, robot in robots.items():
         own = [spec.name for spec in specs if spec.namespace == namespace]
         base = next((name for name in own if name in BASES), "")
-        controllers = controllers_in(user, namespace, robot, own)
+        controllers = _controllers_in(user, namespace, robot, own)
         served |= {controller.name for controller in controllers}
         notes += _unserved(controllers, robot, base, jointed=JOINT_CONTROLLER in own)
         specs = [
@@ -637,7 +626,7 @@ def _nav2_values(user: UserParameters, namespace: str) -> dict[str, Value]:
 
 def _servo_values(user: UserParameters) -> dict[str, dict[str, Any]]:
     """Return the parameters of Servo by file."""
-    values = servo_names((s.node, s.file, s.values) for s in user.moveit)
+    values = _servo_names((s.node, s.file, s.values) for s in user.moveit)
     for section in user.sections:
         if section.node.rpartition("/")[2] == SERVO_NODE:
             values.setdefault(section.file, {}).update(section.values)
@@ -672,7 +661,7 @@ def _moveit_notes(sections: Sequence[ParameterSection], specs: Sequence[NodeSpec
     found = []
     servo: dict[str, dict[str, Any]] = {}
     if any(spec.executable == POLICY for spec in specs):
-        servo = servo_names((s.node, s.file, s.values) for s in sections)
+        servo = _servo_names((s.node, s.file, s.values) for s in sections)
     for file, values in servo.items():
         found += servo_notes(file, list(values))
     for section in sections:

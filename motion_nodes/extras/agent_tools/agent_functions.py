@@ -279,13 +279,8 @@ def pose_data(X: Array) -> dict[str, list[float]]:
     return {"position": rounded(X[:3, 3]), "rpy": rounded(to_rpy(X))}
 
 
-def group_data(group: JointGroup, positions: Mapping[str, float]) -> dict[str, Any]:
-    """Return the state of a group.
-
-    Args:
-        group: planning group.
-        positions: measured positions by joint [rad or m].
-    """
+def _group_data(group: JointGroup, positions: Mapping[str, float]) -> dict[str, Any]:
+    """Return the state of a group; measured ``positions`` by joint [rad or m]."""
     joints = {name: round(positions[name], DIGITS) for name in group.joint_names
               if name in positions}  # fmt: skip
     data: dict[str, Any] = {"joints": joints}
@@ -325,13 +320,8 @@ def scene_data(items: Sequence[SceneItem]) -> dict[str, Any]:
     return data
 
 
-def plan_data(group: JointGroup, path: PlannedJointMotion) -> dict[str, Any]:
-    """Return a summary of a planned motion: duration, distances, final state.
-
-    Args:
-        group: planning group.
-        path: planned motion.
-    """
+def _plan_data(group: JointGroup, path: PlannedJointMotion) -> dict[str, Any]:
+    """Return a summary of a planned motion: duration, distances, final state."""
     span = np.abs(np.diff(path.positions, axis=0)).sum(axis=0)
     farthest = int(np.argmax(span)) if span.size else 0
     data: dict[str, Any] = {
@@ -449,7 +439,7 @@ class AgentFunctions:
 
     def _robot_state(self) -> Data:
         positions = self._link.positions()
-        groups = {name: group_data(self._robot[name], positions) for name in self._robot}
+        groups = {name: _group_data(self._robot[name], positions) for name in self._robot}
         held = [item.name for item in self._link.scene() if item.link]
         return {
             "robot": self._robot.name,
@@ -594,9 +584,9 @@ class AgentFunctions:
 
         def perform(report: Report) -> Data:
             self._link.execute(path, report)
-            return {"state": group_data(group, self._link.positions())}
+            return {"state": _group_data(group, self._link.positions())}
 
-        return plan_data(group, path), perform
+        return _plan_data(group, path), perform
 
     def _group(self, name: str | None) -> JointGroup:
         return self._arm if name is None else self._robot[name]

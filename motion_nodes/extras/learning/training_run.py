@@ -94,13 +94,8 @@ def read_csv(file: Path) -> list[TrainingProgress]:
         ]
 
 
-def rewind_csv(file: Path, iteration: int) -> None:
-    """Remove the rows after an update, which a resumed run writes again; atomic.
-
-    Args:
-        file: a file of :func:`append_csv`; there need not be one.
-        iteration: number of the last update that is kept.
-    """
+def _rewind_csv(file: Path, iteration: int) -> None:
+    """Remove the rows after an update, which a resumed run writes again; atomic."""
     if not file.exists():
         return
     part = file.with_name(f".{file.name}.part")
@@ -109,13 +104,8 @@ def rewind_csv(file: Path, iteration: int) -> None:
     part.replace(file)
 
 
-def curve_svg(rows: Sequence[TrainingProgress], title: str) -> str:
-    """Return returns and success over environment steps as an SVG document.
-
-    Args:
-        rows: figures after each update.
-        title: heading.
-    """
+def _curve_svg(rows: Sequence[TrainingProgress], title: str) -> str:
+    """Return returns and success over environment steps as an SVG document."""
     steps = np.array([row.steps for row in rows], dtype=float)
     end = max(float(steps.max(initial=0.0)), 1.0)
     parts = [text(12.0, 20.0, title, size=15, weight="600")]
@@ -374,7 +364,7 @@ def open_run(
     file = directory / CHECKPOINT
     if resume:
         trainer = load_trainer(file, make_env, task)
-        rewind_csv(directory / CURVE, trainer.iteration)
+        _rewind_csv(directory / CURVE, trainer.iteration)
         return trainer
     if file.exists() or (directory / CURVE).exists():
         raise InvalidConfig(
@@ -473,7 +463,7 @@ def _save(trainer: TrainingLoop, directory: Path) -> None:
     save_checkpoint(trainer, directory / CHECKPOINT)
     rows = read_csv(directory / CURVE) if (directory / CURVE).exists() else []
     title = f"{trainer.task}, seed {trainer.config.seed}: {trainer.seconds:.0f} s of training"
-    write_file(directory / PICTURE, curve_svg(rows, title))
+    write_file(directory / PICTURE, _curve_svg(rows, title))
 
 
 DESCRIPTOR = "IO_descriptors.yaml"

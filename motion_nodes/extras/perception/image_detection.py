@@ -74,7 +74,7 @@ class ColorShapeDetector:
 
     def detect(self, image: NDArray[np.uint8], text: str) -> Sequence[ImageRegion]:
         """Return the regions; see :class:`ImageDetector`."""
-        pixels = checked_image(image)
+        pixels = _checked_image(image)
         if not isinstance(text, str) or not 0 < len(text.strip()) <= MAX_TEXT:
             raise InvalidCommand(f"a description has 1 to {MAX_TEXT} characters")
         words = re.findall(r"[a-z]+", text.lower())
@@ -124,12 +124,8 @@ def image_detector(name: str = COLORS) -> ImageDetector:
     return detector
 
 
-def checked_image(image: ArrayLike) -> NDArray[np.uint8]:
-    """Return a color image, shape (h, w, 3).
-
-    Raises:
-        InvalidCommand: another shape or type.
-    """
+def _checked_image(image: ArrayLike) -> NDArray[np.uint8]:
+    """Return a color image, shape (h, w, 3); refuse other shapes and types."""
     pixels = np.asarray(image)
     if pixels.ndim != 3 or pixels.shape[2] != 3 or pixels.dtype != np.uint8 or not pixels.size:
         raise InvalidCommand(

@@ -171,12 +171,8 @@ class ShapeFit:
     """Root mean square of the distances of the points from its surface [m]."""
 
 
-def fit_shape(points: Array) -> ShapeFit | None:
-    """Return the shape that fits points best; None if they are on a line.
-
-    Args:
-        points: in a frame whose plane z = 0 supports the object [m], shape (n, 3).
-    """
+def _fit_shape(points: Array) -> ShapeFit | None:
+    """Return the shape that fits points (n, 3), z up [m], best; None if they are on a line."""
     try:
         hull = ConvexHull(points[:, :2])
     except QhullError:
@@ -376,7 +372,7 @@ class ObjectDetector:
             yield from self._objects(part[high] - (0.0, 0.0, top), X_WT, depth + 1)
 
     def _fitted(self, points: Array, X_WP: Array) -> Iterator[Detection]:
-        fit = fit_shape(points)
+        fit = _fit_shape(points)
         if fit is not None and extents(fit.shape).max() <= self.settings.max_size:
             yield Detection(fit.shape, X_WP @ fit.X_PO, len(points), fit.error)
 

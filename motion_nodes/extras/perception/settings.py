@@ -14,12 +14,8 @@ BYTES_PER_VOXEL = 8
 """Evidence, time of the last hit, points of a view, and exclusion."""
 
 
-def check_region(low: Sequence[float], high: Sequence[float]) -> None:
-    """Validate the corners ``region_min`` and ``region_max`` of a region [m].
-
-    Raises:
-        InvalidConfig: not three values each, or an empty region.
-    """
+def _check_region(low: Sequence[float], high: Sequence[float]) -> None:
+    """Validate the corners ``region_min`` and ``region_max`` of a region [m]."""
     if len(low) != 3 or len(high) != 3:
         raise InvalidConfig("region_min and region_max must have three values: x, y, z")
     if not all(a < b for a, b in zip(low, high, strict=True)):
@@ -91,7 +87,7 @@ class MapSettings:
             InvalidConfig: a value out of range, an empty region, or one beyond ``max_memory``.
         """
         check_settings(self)
-        check_region(self.region_min, self.region_max)
+        _check_region(self.region_min, self.region_max)
         size = math.prod(self.shape) * BYTES_PER_VOXEL / 1e6
         if size > self.max_memory:
             raise InvalidConfig(
@@ -166,4 +162,4 @@ class DetectorSettings:
             InvalidConfig: a value out of range, or an empty region.
         """
         check_settings(self)
-        check_region(self.region_min, self.region_max)
+        _check_region(self.region_min, self.region_max)

@@ -81,15 +81,8 @@ def shipped_network(name: str) -> Path:
     return ROBOTS / SHIPPED[name]
 
 
-def published_files(name: str) -> tuple[Path, Path]:
-    """Return network and description of a published policy; downloads the network if it is new.
-
-    Args:
-        name: in :data:`PUBLISHED`.
-
-    Raises:
-        MotionError: the download failed, or the file is not the expected one.
-    """
+def _published_files(name: str) -> tuple[Path, Path]:
+    """Return network and description of a published policy; downloads the network if it is new."""
     policy = PUBLISHED[name]
     description = ROBOTS / policy.description
     kernels = preferred_folder()
@@ -169,7 +162,7 @@ def load_policy(
         MotionError: a published policy could not be downloaded.
     """
     network_file, found = policy_files(policy, description)
-    spec = read_spec(found, robot, joint_order)
+    spec = _read_spec(found, robot, joint_order)
     return PolicyRunner(spec, load_network(network_file), robot.joint_names)
 
 
@@ -185,15 +178,11 @@ def check_fit(policy: str, robot: Robot) -> None:
     """
     published = policy in PUBLISHED and not Path(policy).expanduser().exists()
     file = ROBOTS / PUBLISHED[policy].description if published else policy_files(policy)[1]
-    read_spec(file, robot).require_joints(robot.joint_names)
+    _read_spec(file, robot).require_joints(robot.joint_names)
 
 
-def read_spec(file: str | Path, robot: Robot, joint_order: Sequence[str] = ()) -> PolicySpec:
-    """Read a description of either format; see :func:`load_policy`.
-
-    Raises:
-        InvalidDescription: names the file and what is wrong there.
-    """
+def _read_spec(file: str | Path, robot: Robot, joint_order: Sequence[str] = ()) -> PolicySpec:
+    """Read a description of either format; see :func:`load_policy`."""
     data = read_yaml(Path(file), tagged=True)
     if "articulations" in data:
         return read_descriptor(file)
@@ -211,7 +200,7 @@ def policy_files(policy: str | Path, description: str | Path | None = None) -> t
     if str(policy) in SHIPPED and not path.exists():
         path = shipped_network(str(policy))
     if str(policy) in PUBLISHED and not path.exists():
-        network, own = published_files(str(policy))
+        network, own = _published_files(str(policy))
         return network, Path(description) if description else own
     if path.is_dir():
         networks = sorted(f for ending in NETWORK_ENDINGS for f in path.glob(f"*{ending}"))

@@ -268,13 +268,8 @@ class PadState:
         return None
 
 
-def arrow_checkbox(name: str, buttons: Mapping[str, str]) -> str:
-    """Return the HTML of the checkbox.
-
-    Args:
-        name: unique on the page.
-        buttons: id of each button of the pad, by its label.
-    """
+def _arrow_checkbox(name: str, buttons: Mapping[str, str]) -> str:
+    """Return the HTML of the checkbox of a pad, whose ``buttons`` are ids by label."""
     keys = {key: buttons[label] for label, key in _KEYS.items() if label in buttons}
     data = html.escape(json.dumps(keys), quote=True)
     key = html.escape(f"keys-{name}", quote=True)
@@ -405,7 +400,7 @@ class DrivePanel:
         ids = {label: button._impl.uuid for label, button in buttons.items()}
         self._gui.add_html(
             grid_style([[buttons.get(label) for label in row] for row in rows])
-            + arrow_checkbox(viewed.name, ids)
+            + _arrow_checkbox(viewed.name, ids)
         )
 
     def _add_stop(self) -> viser.GuiButtonHandle:

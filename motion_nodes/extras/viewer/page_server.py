@@ -339,14 +339,8 @@ class PageAccess:
 
 
 @contextlib.contextmanager
-def guarded_servers(access: PageAccess) -> Iterator[None]:
-    """Add access control to all ``websockets`` servers started within the context.
-
-    viser starts its own server and offers no option for this.
-
-    Args:
-        access: the access control to add.
-    """
+def _guarded_servers(access: PageAccess) -> Iterator[None]:
+    """Guard all ``websockets`` servers started within the context: viser has no option for it."""
     module = websockets.asyncio.server
     serve = module.serve
 
@@ -450,7 +444,7 @@ def start_server(
     """
     host, port, search = address
     chosen = free_port(host, port, search)
-    with quiet_viser(), guarded_servers(PageAccess(token, actions, title)):
+    with quiet_viser(), _guarded_servers(PageAccess(token, actions, title)):
         server = viser.ViserServer(host=host, port=chosen, label=title, verbose=False)
     taken = server.get_port()
     if taken != chosen and port and not port <= taken <= port + search:

@@ -301,22 +301,14 @@ def add_shape(
     return scene.add_box(path, dimensions=(PLACEHOLDER_SIZE,) * 3, **surface)
 
 
-def add_shapes(
+def _add_shapes(
     scene: viser.SceneApi,
     path: str,
     shapes: Sequence[Shape],
     appearance: Appearance,
     meshes: MeshFiles,
 ) -> None:
-    """Add the shapes of a link: one node per mesh, and one for all primitives of one colour.
-
-    Args:
-        scene: the viser scene.
-        path: prefix of the nodes' paths; the index of their first shape is appended.
-        shapes: geometry with poses in the link.
-        appearance: appearance.
-        meshes: mesh files.
-    """
+    """Add the shapes of a link: one node per mesh, and one for all primitives of one colour."""
     same_colour: dict[object, list[int]] = {}
     for number, shape in enumerate(shapes):
         key = number if isinstance(shape.geometry, Mesh) else colour(shape, appearance)
@@ -405,7 +397,7 @@ class RobotView:
                     wxyz=wxyz[row], position=X_PL[row, :3, 3],
                 )
             )  # fmt: skip
-            add_shapes(
+            _add_shapes(
                 scene, f"{link_path}/visual", tree.links[name].visuals, appearance, self.meshes
             )
 

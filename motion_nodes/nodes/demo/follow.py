@@ -125,7 +125,7 @@ def lag_of(arm: FollowClient, part: Round) -> Lag:
     poses = arm.kinematics.pose_batch(np.array([state.q for state in seen]), arm.tool)
     targets = np.array([part.target(state.at) for state in seen])
     errors = np.linalg.norm(poses[:, :3, 3] - targets, axis=1)
-    free = free_to_follow(part, np.array([state.at for state in seen]), targets)
+    free = _free_to_follow(part, np.array([state.at for state in seen]), targets)
     if not free.any():
         return Lag(np.nan, np.nan, np.nan, float(errors.max()))
     median, most = (float(np.percentile(errors[free], share)) for share in (50, 95))
@@ -159,14 +159,8 @@ def check_round(arm: FollowClient, part: Round, findings: DemoFindings, speed: f
     )
 
 
-def free_to_follow(part: Round, times: Array, targets: Array) -> NDArray[np.bool_]:
-    """Return at which times the tool can track the target, shape (m,).
-
-    Args:
-        part: the round.
-        times: [s], shape (m,).
-        targets: positions of the target [m], shape (m, 3).
-    """
+def _free_to_follow(part: Round, times: Array, targets: Array) -> NDArray[np.bool_]:
+    """Return at which times [s] the tool can track the target [m], shape (m,)."""
     since = part.begin
     free = []
     for t, target in zip(times, targets, strict=True):

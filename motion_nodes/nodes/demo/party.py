@@ -55,7 +55,7 @@ SQUARE, SQUARES = 0.5, 2
 PERIMETERS = 4.0 * SQUARES * SQUARE
 """Length of these [m]."""
 RADIUS, STRAIGHT = 1.5, 4.0
-"""Radius of the ends of the lap and length of its straights [m]."""
+"""Radius of the ends of the _lap and length of its straights [m]."""
 JOINT_GOALS = 2 * ((1.0, -0.4), (-1.0, -0.4), (0.0, -0.785))
 """Positions of the first two joints of the planned arm, others as in ``ready`` [rad]."""
 TARGETS = 2 * ((0.4, 0.25, 0.3), (0.4, -0.25, 0.3), (0.45, 0.0, 0.45), (0.3, 0.0, 0.35))
@@ -98,14 +98,8 @@ def square(side: float) -> tuple[Pose2, ...]:
     return tuple(Pose2(x, y, 0.5 * math.pi * turn) for x, y, turn in corners)
 
 
-def lap(straight: float, radius: float, spacing: float = 0.1) -> tuple[Pose2, ...]:
-    """Return a closed path of two straights and two half circles, counter-clockwise.
-
-    Args:
-        straight: length of each straight [m]; it starts in the middle of one.
-        radius: of the half circles [m].
-        spacing: max distance of its poses [m].
-    """
+def _lap(straight: float, radius: float, spacing: float = 0.1) -> tuple[Pose2, ...]:
+    """Return a closed path of two straights and two half circles [m], counter-clockwise."""
     half, turn = 0.5 * straight, math.pi * radius
     ends = (half, half + turn, half + turn + straight, half + 2.0 * turn + straight)
 
@@ -132,7 +126,7 @@ ROUNDS = {
     "jetbot": BaseRound("differential", SQUARES * square(SQUARE), length=0.9 * PERIMETERS),
     "kaya": BaseRound("holonomic", SQUARES * square(SQUARE), length=0.9 * PERIMETERS),
     "leatherback": BaseRound(
-        "ackermann", (), lap(STRAIGHT, RADIUS), 0.95 * 2.0 * (STRAIGHT + math.pi * RADIUS)
+        "ackermann", (), _lap(STRAIGHT, RADIUS), 0.95 * 2.0 * (STRAIGHT + math.pi * RADIUS)
     ),
 }
 """Rounds of the bases, by robot."""
@@ -140,13 +134,8 @@ CHECKS = (*(f"{name}: " for name in (PLANNING, REACTIVE, *ROUNDS)), "moved at on
 """Checks of a round, see :meth:`DemoFindings.conclude`."""
 
 
-def rest_of(path: Sequence[Pose2], here: Pose2) -> tuple[Pose2, ...]:
-    """Return the rest of a closed path for a base on it.
-
-    Args:
-        path: ends at its start.
-        here: pose of the base; near the end, the whole path remains.
-    """
+def _rest_of(path: Sequence[Pose2], here: Pose2) -> tuple[Pose2, ...]:
+    """Return the rest of a closed path for a base on it; near its end the whole path remains."""
     nearest = min(range(len(path)), key=lambda k: path[k].distance(here))
     done = path[nearest].distance(path[-1]) < AT_START
     return tuple(path if done else path[nearest:])
@@ -265,7 +254,7 @@ class PartyClient(RoutineClient):
 
         def rest() -> Work:
             here = self._starts[name].inverse().compose(self.places[name])
-            path = Path(poses=[stamped_pose(pose, frame, 0) for pose in rest_of(this.path, here)])
+            path = Path(poses=[stamped_pose(pose, frame, 0) for pose in _rest_of(this.path, here)])
             path.header.frame_id = frame
             return along.execute(FollowPath.Goal(path=path))
 

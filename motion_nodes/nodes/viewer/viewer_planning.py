@@ -367,7 +367,7 @@ class WatchedPlanning:
         if message is None:
             return
         try:
-            page.update_tree(drawings_of(message))
+            page.update_tree(_drawings_of(message))
         except MotionError as error:
             self._warn(page, TREES, error)
 
@@ -376,12 +376,8 @@ class WatchedPlanning:
         self._node.warn(where, f"{where}: {error}")
 
 
-def drawings_of(message: MarkerArray) -> list[Drawing]:
-    """Return the lines and points of a message; other markers are ignored.
-
-    Raises:
-        InvalidCommand: points that are not finite, or an odd number of points of a line list.
-    """
+def _drawings_of(message: MarkerArray) -> list[Drawing]:
+    """Return the lines and points of a message; other markers are ignored."""
     drawings = []
     for marker in message.markers[:MAX_MARKERS]:
         if marker.action != Marker.ADD:

@@ -98,12 +98,8 @@ def measure_bandwidth(node: Node, kind: Any, topic: str, window: int) -> int:
     return _watch(node, kind, topic, window, _Measure(report, lambda data: float(len(data))))
 
 
-def measure_delay(node: Node, kind: Any, topic: str, window: int) -> int:
-    """Print the age of the stamps in a topic's headers by this machine's clock.
-
-    Raises:
-        InvalidCommand: its messages have no header.
-    """
+def _measure_delay(node: Node, kind: Any, topic: str, window: int) -> int:
+    """Print the age of the stamps in a topic's headers by this machine's clock."""
     if not hasattr(kind(), "header"):
         raise InvalidCommand(f"messages of {topic} have no header with a stamp")
 
@@ -134,7 +130,7 @@ def add_topic(parser: argparse.ArgumentParser) -> None:
     for name, run, text in (
         ("hz", hz, "measure the rate of a topic"),
         ("bw", measure_bandwidth, "measure the bandwidth of a topic"),
-        ("delay", measure_delay, "measure the age of a topic's stamps"),
+        ("delay", _measure_delay, "measure the age of a topic's stamps"),
     ):
         rate = verbs.add(name, partial(_measure, run), text, "topic")
         rate.add_argument("-w", "--window", type=int, default=1000, help="number of messages")
