@@ -61,7 +61,6 @@ class GroupInputs:
     """
 
     def __init__(self, robot: Robot, name: str) -> None:
-        """Select the group."""
         self.robot, self.group = robot, robot.group(name)
         self.positions = robot.home
         """Positions of all joints [rad or m], of which those outside of the group count."""

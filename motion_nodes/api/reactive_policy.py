@@ -66,7 +66,6 @@ class ReactivePolicy:
         self._revision = -1
 
     def __repr__(self) -> str:
-        """Return tip and joints."""
         return f"ReactivePolicy({self.rmpflow.tool} by {', '.join(self.joint_names)})"
 
     @property

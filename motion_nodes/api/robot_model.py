@@ -45,7 +45,6 @@ class MobileBase:
         self.kinematics = kinematics
 
     def __repr__(self) -> str:
-        """Return kind and wheels."""
         return f"MobileBase({type(self.kinematics).__name__}: {', '.join(self.wheel_names)})"
 
     @property

@@ -107,7 +107,6 @@ class BringupConfig:
         return tuple(w.strip() for w in (self.params_file or "").split(";") if w.strip())
 
     def __post_init__(self) -> None:
-        """Validate the values."""
         for what, word, allowed in (
             ("backend", self.backend, BACKENDS),
             ("viewer", self.viewer, VIEWERS),

@@ -124,7 +124,6 @@ class RestartLimits:
     """Delay before the first, second, ... of these restarts; the last for all further ones [s]."""
 
     def __post_init__(self) -> None:
-        """Validate the numbers."""
         if self.burst < 0:
             raise InvalidConfig(f"burst is {self.burst}; it must be 0 or more", field="burst")
         if not 0.0 < self.window < float("inf"):
@@ -212,7 +211,6 @@ class HealthLimits:
     """Max time from the start of a process to its first heartbeat."""
 
     def __post_init__(self) -> None:
-        """Validate the timeouts."""
         for name, value in vars(self).items():
             if not 0.0 < value < float("inf"):
                 raise InvalidConfig(
@@ -389,7 +387,6 @@ class Watched:
     """State of one supervised process."""
 
     def __init__(self, nodes: Sequence[NodeSpec], budget: RestartLimits) -> None:
-        """Create for a process with these nodes."""
         self.nodes = tuple(nodes)
         self.budget = RestartBudget(budget)
         self.health: ProcessHealth | None = None

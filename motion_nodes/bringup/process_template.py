@@ -88,11 +88,9 @@ class ProcessTemplate:
         theirs.close()
 
     def __enter__(self) -> ProcessTemplate:
-        """Return this template."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Kill the template."""
         self.close()
 
     @property

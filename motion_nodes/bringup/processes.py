@@ -112,7 +112,6 @@ class ProcessGroup:
         """Exit code by name, of processes that ended by themselves and were not restarted."""
 
     def __enter__(self) -> ProcessGroup:
-        """Start all processes."""
         reader, writer = self._reports = os.pipe()
         for end in (reader, writer):
             os.set_blocking(end, False)
@@ -122,7 +121,6 @@ class ProcessGroup:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop all processes."""
         self.stop()
         for end in self._reports or ():
             os.close(end)

@@ -44,7 +44,6 @@ class ProcessTitle:
     """Command line of this process as visible to other processes."""
 
     def __init__(self) -> None:
-        """Locate the memory of this process's command line."""
         text = Path("/proc/self/stat").read_text()
         fields = ["", "", *text[text.rindex(")") + 2 :].split()]
         self._begin = int(fields[_ARG_START])

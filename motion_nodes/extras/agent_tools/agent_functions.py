@@ -351,7 +351,6 @@ class AgentConfig:
     """Whether to omit functions that move the robot."""
 
     def __post_init__(self) -> None:
-        """Check the limits."""
         if not 0.0 < self.max_velocity <= 1.0:
             raise InvalidConfig(
                 f"max_velocity is {self.max_velocity:g}; allowed: above 0, at most 1",

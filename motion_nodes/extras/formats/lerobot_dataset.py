@@ -64,7 +64,6 @@ class DatasetEpisode:
     """Name of the robot."""
 
     def __len__(self) -> int:
-        """Return n."""
         return len(next(iter(next(iter(self.vectors.values())).values())))
 
 

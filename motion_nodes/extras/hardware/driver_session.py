@@ -103,7 +103,6 @@ class SessionConfig:
     max_missed_reads: int = setting(5, doc="Max number of consecutive failed reads.", ge=0, le=100)
 
     def __post_init__(self) -> None:
-        """Check the settings."""
         check_settings(self)
 
 

@@ -88,7 +88,6 @@ class DynamixelSettings:
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Check the settings."""
         check_settings(self)
         check_servo_ids(self.ids)
         for joint, value in (*self.scale.items(), *self.torque_per_count.items()):

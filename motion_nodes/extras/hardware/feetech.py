@@ -166,7 +166,6 @@ class FeetechSettings:
     """Joints whose zero is the lower end of their calibrated range; else it is the middle."""
 
     def __post_init__(self) -> None:
-        """Check the settings."""
         check_settings(self)
         check_servo_ids(self.ids)
 

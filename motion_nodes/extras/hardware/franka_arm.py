@@ -245,7 +245,6 @@ class FrankaSettings:
     )
 
     def __post_init__(self) -> None:
-        """Check the settings."""
         check_settings(self)
 
 

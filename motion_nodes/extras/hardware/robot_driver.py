@@ -78,7 +78,6 @@ class RobotReading:
     """Faults reported by the robot, in the vendor's text; empty if there are none."""
 
     def __post_init__(self) -> None:
-        """Validate the numbers."""
         if not self.position.shape == self.velocity.shape == self.effort.shape:
             raise DriverFault(
                 f"the driver returned positions of shape {self.position.shape}, velocities of "

@@ -96,7 +96,6 @@ class ServoAnswer:
     """Registers and error byte of one servo."""
 
     def __init__(self, error: int, data: bytes) -> None:
-        """Store them."""
         self.error, self.data = error, data
 
     def number(self, offset: int, length: int = 2) -> int:

@@ -123,7 +123,6 @@ class TwoWheelsSettings:
     )
 
     def __post_init__(self) -> None:
-        """Check the settings."""
         check_settings(self)
 
 

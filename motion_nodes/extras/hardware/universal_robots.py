@@ -166,7 +166,6 @@ class UniversalRobotsSettings:
     )
 
     def __post_init__(self) -> None:
-        """Check the settings."""
         check_settings(self)
 
 

@@ -291,7 +291,6 @@ class DashboardClient:
     """Connects on the first command, and reconnects after a lost connection."""
 
     def __init__(self, link: TcpLink) -> None:
-        """Use a connection."""
         self._link = link
         self._buffer = bytearray()
 

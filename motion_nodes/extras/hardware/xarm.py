@@ -80,7 +80,6 @@ class XArmSettings:
     port: int = setting(502, doc="TCP port of the controller.", ge=1, le=65535)
 
     def __post_init__(self) -> None:
-        """Check the settings."""
         check_settings(self)
 
 

@@ -159,7 +159,6 @@ class PpoConfig:
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Validate the values."""
         check_settings(self)
 
 
@@ -309,7 +308,6 @@ class SacConfig:
     action_limit: float = setting(3.0, doc="Max magnitude of actions.", gt=0.0)
 
     def __post_init__(self) -> None:
-        """Validate the values."""
         check_settings(self)
 
 
@@ -481,7 +479,6 @@ class Replay:
     """The newest steps, in a ring."""
 
     def __init__(self, size: int, observation_size: int, action_size: int) -> None:
-        """Allocate the ring."""
         self.arrays: dict[str, Floats] = {
             "observations": np.zeros((size, observation_size), np.float32),
             "actions": np.zeros((size, action_size), np.float32),
@@ -492,7 +489,6 @@ class Replay:
         self.size, self.added = size, 0
 
     def __len__(self) -> int:
-        """Return the number of steps."""
         return min(self.added, self.size)
 
     def add(self, **rows: Floats) -> None:

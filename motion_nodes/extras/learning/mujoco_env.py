@@ -48,7 +48,6 @@ class Randomization:
     )
 
     def __post_init__(self) -> None:
-        """Validate the values."""
         check_settings(self)
 
     def model(self, nominal: mujoco.MjModel, rng: np.random.Generator) -> mujoco.MjModel:

@@ -45,7 +45,6 @@ class Mlp:
     """``tanh`` or ``relu``."""
 
     def __post_init__(self) -> None:
-        """Validate the structure."""
         if len(self.sizes) < 2 or min(self.sizes) < 1:
             raise InvalidConfig(f"sizes are {self.sizes}; two or more sizes of at least 1 needed.")
         if self.activation not in ACTIVATIONS:
@@ -137,7 +136,6 @@ class Adam:
     """Steps of Adam (Kingma and Ba 2015, arXiv:1412.6980)."""
 
     def __init__(self, like: Floats) -> None:
-        """Start for parameters of this length and type."""
         self.moments = np.zeros((2, len(like)), like.dtype)
         self.updates = 0
         self._scratch = np.empty_like(like)

@@ -318,7 +318,6 @@ class TrainingConfig:
     sac: SacConfig = field(default_factory=SacConfig)
 
     def __post_init__(self) -> None:
-        """Validate the values."""
         check_settings(self)
         if self.algorithm not in ALGORITHMS:
             raise InvalidConfig(

@@ -334,7 +334,6 @@ class Budget:
     """Steps of all environments, likewise."""
 
     def __post_init__(self) -> None:
-        """Validate the values."""
         if not (self.seconds > 0.0 and self.steps > 0.0):
             raise InvalidConfig(f"duration and steps of a training run must be positive: {self}.")
         if math.isinf(self.seconds) and math.isinf(self.steps):

@@ -307,7 +307,6 @@ class ObjectDetector:
     """Detects the objects on a horizontal plane."""
 
     def __init__(self, settings: DetectorSettings | None = None) -> None:
-        """Create it with settings."""
         self.settings = settings or DetectorSettings()
         self.reason = ""
         """Reason why no object was detected in the last cloud; empty if any was."""

@@ -301,7 +301,6 @@ class ActuatorNetworkSettings:
     effort_scale: float = setting(1.0, doc="Factor of the output.", gt=0.0, le=1e6)
 
     def __post_init__(self) -> None:
-        """Check the values."""
         check_settings(self)
 
 

@@ -41,7 +41,6 @@ class OnnxGraph:
     """An ONNX model under construction: inputs, constants, operators and outputs, all float32."""
 
     def __init__(self) -> None:
-        """Start an empty graph."""
         self._inputs: list[bytes] = []
         self._outputs: list[bytes] = []
         self._nodes: list[bytes] = []

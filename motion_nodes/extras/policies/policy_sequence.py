@@ -83,7 +83,6 @@ class SequenceSettings:
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Check the values."""
         check_settings(self)
 
 

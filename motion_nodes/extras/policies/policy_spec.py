@@ -148,7 +148,6 @@ class PolicySpec:
     """Notes on assumed and ignored fields of the file."""
 
     def __post_init__(self) -> None:
-        """Check the values."""
         problem = self._problem()
         if problem:
             raise InvalidDescription(f"{self.source}: {problem}")

@@ -112,11 +112,9 @@ class Reason:
     """One sentence for people."""
 
     def __bool__(self) -> bool:
-        """Return whether there is a reason."""
         return self.code is not TaskCode.NONE
 
     def __str__(self) -> str:
-        """Return the sentence."""
         return self.text
 
 

@@ -228,7 +228,6 @@ class PlanStep:
         object.__setattr__(self, "args", MappingProxyType(dict(self.args)))
 
     def __str__(self) -> str:
-        """Return it as a call."""
         return f"{self.skill}({', '.join(self.args.values())})"
 
     def as_data(self) -> dict[str, Any]:

@@ -263,7 +263,6 @@ class SkillBehavior(py_trees.behaviour.Behaviour):
     """One step of a plan as a behavior."""
 
     def __init__(self, step: PlanStep, robot: SkillRobot, log: Callable[[str], None]) -> None:
-        """Create it for a step."""
         super().__init__(str(step))
         self.step, self._robot, self._log = step, robot, log
         self._execution: SkillExecution | None = None

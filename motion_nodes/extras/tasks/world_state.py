@@ -94,7 +94,6 @@ class ObjectState:
     """Name of its color, such as ``red``; empty if it is not known."""
 
     def __post_init__(self) -> None:
-        """Check the pose."""
         pose = np.asarray(self.X_WO, dtype=np.float64)
         if pose.shape != (4, 4) or not np.isfinite(pose).all():
             raise InvalidCommand(f"the pose of object '{self.name}' is not finite")

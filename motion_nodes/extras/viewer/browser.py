@@ -141,7 +141,6 @@ class ViewPanel:
         dark: bool,
         shadows: bool,
     ) -> None:
-        """Add the folder."""
         self._server, self._setup, self._bounding_spheres = server, setup, bounding_spheres
         with server.gui.add_folder("View", expand_by_default=False):
             self.camera = server.gui.add_button_group("Camera", tuple(DIRECTIONS))
@@ -375,11 +374,9 @@ class BrowserViewer:
         stop_server(self._server)
 
     def __enter__(self) -> BrowserViewer:
-        """Return the viewer."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the viewer."""
         self.close()
 
     # ---- updates

@@ -76,7 +76,6 @@ class DisplaysPanel:
     """
 
     def __init__(self, gui: viser.GuiApi, redraw: Callable[[], None]) -> None:
-        """Add the folder."""
         self._gui = gui
         self._topics: Mapping[str, Sequence[str]] = {}
         self._text = ""
@@ -241,7 +240,6 @@ class FrameView:
     """
 
     def __init__(self, scene: viser.SceneApi, path: str) -> None:
-        """Start empty."""
         self._scene, self._path = scene, path
         self._lock = threading.Lock()
         self._newest: FrameTree | None = None
@@ -371,7 +369,6 @@ class _NewestView(Generic[Item]):
     """
 
     def __init__(self, scene: viser.SceneApi, path: str) -> None:
-        """Start empty."""
         self._scene, self._path = scene, path
         self._lock = threading.Lock()
         self._newest: Item | None = None
@@ -479,7 +476,6 @@ class Displays:
         drawing: DrawLoop,
         on_loop: Callable[[Callable[[], None]], None],
     ) -> None:
-        """Add the folder."""
         self._drawing, self._on_loop = drawing, on_loop
         self._frames = FrameView(server.scene, "/tf")
         self._cloud = CloudView(server.scene, "/cloud")

@@ -185,7 +185,6 @@ class PadState:
     """
 
     def __init__(self, linear: float, angular: float) -> None:
-        """Start at rest."""
         self._linear = self._angular = 0.0
         self.set_speeds(linear, angular)
         self._drive: _Drive | None = None
@@ -317,7 +316,6 @@ class DrivePanel:
         on_clear_trail: Callable[[], None],
         unit: AngleUnit,
     ) -> None:
-        """Add the elements to the panel."""
         self._gui, self._changed, self._unit = gui, changed, unit
         self._max_angular = viewed.max_angular
         self._lock = threading.Lock()

@@ -202,7 +202,6 @@ class JointPanel:
         unit: AngleUnit,
         goal: GoalStatePanel | None = None,
     ) -> None:
-        """Add the elements to the panel."""
         self._gui, self._viewed, self._unit = gui, viewed, unit
         self._events, self._goal = events, goal
         self._debounced = DebouncedValues(self._commanded, events.slider_hold)

@@ -89,11 +89,9 @@ class TrailPoints:
     """The points of a trail, with a min spacing and a max number."""
 
     def __init__(self) -> None:
-        """Start empty."""
         self._points: deque[Array] = deque(maxlen=MAX_POINTS)
 
     def __len__(self) -> int:
-        """Return the number of points."""
         return len(self._points)
 
     def clear(self) -> None:
@@ -136,7 +134,6 @@ class Trail:
     """
 
     def __init__(self, scene: viser.SceneApi, path: str, rgb: tuple[int, int, int]) -> None:
-        """Start empty."""
         self.points = TrailPoints()
         self._scene, self._path, self.rgb = scene, path, rgb
         self._node: viser.LineSegmentsHandle | None = None
@@ -179,7 +176,6 @@ class FloorGoal:
         turns: bool,
         go: Callable[[float, float, float], None],
     ) -> None:
-        """Add the button."""
         self._scene, self._base_pose, self._turns, self._go = server.scene, base_pose, turns, go
         self._armed_by: int | None = None
         """Page on which the button was pressed."""

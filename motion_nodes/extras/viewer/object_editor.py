@@ -71,7 +71,6 @@ class AttachPanel:
         selected: Callable[[], str],
         report: Callable[[str, str], None],
     ) -> None:
-        """Add the elements."""
         self._selected, self._report = selected, report
         self.link = gui.add_dropdown(
             "Attach to", tuple(links), initial_value=tool, visible=False,
@@ -133,7 +132,6 @@ class ObjectEditor:
         objects: SceneView,
         events: PanelEvents,
     ) -> None:
-        """Add the elements to the panel."""
         self._objects, self._report, self._redraw = objects, events.scene_object, events.redraw
         self._lock = threading.Lock()
         self._scene = Scene()

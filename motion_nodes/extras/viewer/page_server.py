@@ -404,7 +404,6 @@ class PageSettings:
     """Serve only requests with the token of the page's address."""
 
     def __post_init__(self) -> None:
-        """Validate the rate."""
         if not (math.isfinite(self.rate) and 0.0 < self.rate <= 240.0):
             raise InvalidConfig(
                 f"rate is {self.rate} Hz; it must be above 0 and at most 240.", field="rate"

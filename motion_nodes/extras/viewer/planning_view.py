@@ -121,7 +121,6 @@ class Drawing:
     """Shown at the first point; empty: none."""
 
     def __post_init__(self) -> None:
-        """Check the points."""
         points = np.asarray(self.points)
         if points.ndim != 2 or points.shape[1] != 3 or (self.lines and len(points) % 2):
             rows = "(2 m, 3), two rows per line" if self.lines else "(m, 3)"
@@ -142,7 +141,6 @@ class MarkerView:
     """
 
     def __init__(self, scene: viser.SceneApi, path: str) -> None:
-        """Start empty."""
         self._scene, self._path = scene, path
         self._lock = threading.Lock()
         self._newest: tuple[Drawing, ...] | None = None
@@ -222,7 +220,6 @@ class GoalPanel:
         random_state: Callable[[], Mapping[str, float] | None],
         events: PanelEvents,
     ) -> None:
-        """Add the elements."""
         self._joints, self._target, self._random_state = joints, target, random_state
         self._commanded, self._scaling = events.plan, events.scaling
         self._text = self._note = ""
@@ -355,7 +352,6 @@ class SceneFilesPanel:
         scene: Callable[[], Scene],
         load: Callable[[tuple[WorldObject, ...]], None],
     ) -> None:
-        """Add the buttons."""
         self._name, self._scene, self._load = name, scene, load
         self.save = gui.add_button(
             "Save scene", color=SECONDARY, icon=viser.Icon.DOWNLOAD,
@@ -438,7 +434,6 @@ class PlanningView:
         joints: GoalStatePanel | None,
         target: TargetGizmo | None,
     ) -> None:
-        """Add tabs for scene and plan."""
         viewed = view.viewed
         names = viewed.model.tree.frame_names
         links = {n: node.name for n, node in zip(names, view.links, strict=True)}

@@ -72,12 +72,10 @@ class JointHistory:
     """
 
     def __init__(self, limits: JointLimits, prismatic: tuple[bool, ...]) -> None:
-        """Start empty."""
         self._limits, self._prismatic = limits, prismatic
         self._samples: deque[tuple[float, Array, Array]] = deque(maxlen=round(WINDOW / PERIOD))
 
     def __len__(self) -> int:
-        """Return the number of samples."""
         return len(self._samples)
 
     def add(self, now: float, q: Array, v: Array) -> None:
@@ -147,7 +145,6 @@ class PlotPanel:
     """
 
     def __init__(self, gui: viser.GuiApi, joints: Sequence[str], unit: AngleUnit) -> None:
-        """Add the elements to the panel."""
         self._gui, self._unit = gui, unit
         self._labels = dict(zip(joints, short_labels(tuple(joints)), strict=True))
         self._plot: viser.GuiUplotHandle | None = None
@@ -288,7 +285,6 @@ class LearningPage:
     """
 
     def __init__(self, title: str, port: int, *, host: str = "127.0.0.1") -> None:
-        """Start the server."""
         self._token = page_token()
         self._server = start_server(PageAddress(host, port), title, False, self._token)
         gui = self._server.gui
@@ -324,11 +320,9 @@ class LearningPage:
         stop_server(self._server)
 
     def __enter__(self) -> LearningPage:
-        """Return the page."""
         return self
 
     def __exit__(self, *_: Any) -> None:
-        """Stop the server."""
         self.close()
 
 

@@ -60,7 +60,6 @@ class ShownRobot:
         self._preview.close()
 
     def __repr__(self) -> str:
-        """Return the address."""
         return f"Page({self.url})"
 
     def _repr_html_(self) -> str:
@@ -109,7 +108,6 @@ class PreviewRobot:
     """
 
     def __init__(self, robot: Robot, X_WB: Array) -> None:
-        """Start in the home configuration."""
         self.robot = robot
         self.q = robot.home.copy()
         self.target = robot.home.copy()

@@ -44,7 +44,6 @@ class RecordedMotion:
     """Poses of the root link in the world, shape (k, 4, 4)."""
 
     def __post_init__(self) -> None:
-        """Check the arrays."""
         for times, rows in ((self.times, self.positions), (self.base_times, self.base_poses)):
             if times.ndim != 1 or len(times) != len(rows) or (np.diff(times) < 0.0).any():
                 raise InvalidCommand("times of a recording must not decrease, one for each row.")
@@ -114,7 +113,6 @@ class RecordingPanel:
         opened: Callable[[str, bytes], None],
         redraw: Callable[[], None],
     ) -> None:
-        """Add the folder."""
         self._scene, self._robots, self._opened, self._redraw = (
             server.scene, robots, opened, redraw,
         )  # fmt: skip

@@ -73,7 +73,6 @@ class MeshFiles:
     """
 
     def __init__(self, robot: str, find: Callable[[str], Path]) -> None:
-        """Start with an empty cache."""
         self._robot = robot
         self._find = find
         self._cache: dict[Mesh, Triangles | None] = {}

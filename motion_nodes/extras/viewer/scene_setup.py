@@ -53,7 +53,6 @@ class SceneSetup:
         min_radius: float = 0.0,
         shadows: bool = True,
     ) -> None:
-        """Add floor and lights and place the camera."""
         self._scene = server.scene
         self.min_radius = min_radius
         self._radius = max(_enclosing_sphere(bounding_spheres)[1], min_radius)

@@ -53,7 +53,6 @@ class SceneView:
     def __init__(
         self, scene: viser.SceneApi, base: str, links: dict[str, str], meshes: MeshFiles
     ) -> None:
-        """Start empty."""
         self._scene, self._base, self._links, self._meshes = scene, base, links, meshes
         self._shown = Scene()
         self._nodes: dict[tuple[str, str], viser.FrameHandle] = {}
@@ -316,7 +315,6 @@ class DistanceColours:
     """
 
     def __init__(self, bodies: Iterable[CollisionBody]) -> None:
-        """Start with an empty scene."""
         self.bodies = tuple(bodies)
         self._scene: Scene | None = None
         self._checks = GenericChecks(self.bodies, (), Scene())

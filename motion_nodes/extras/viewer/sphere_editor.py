@@ -252,7 +252,6 @@ class SpherePicture:
         picked: Callable[[str, int], None],
         dragged: Callable[[Array, bool], None],
     ) -> None:
-        """Add the robot."""
         self._scene, self._session = scene, session
         self._picked, self._dragged = picked, dragged
         viewed = ViewedRobot.of(session.robot)
@@ -367,7 +366,6 @@ class SphereEditor:
         dark: bool = False,
         shadows: bool = True,
     ) -> None:
-        """Start the server."""
         self.session = session
         token = self._token = page_token()
         self._server = start_server(
@@ -395,11 +393,9 @@ class SphereEditor:
         stop_server(self._server)
 
     def __enter__(self) -> SphereEditor:
-        """Return the editor."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close it."""
         self.close()
 
     def _add_panel(self) -> None:

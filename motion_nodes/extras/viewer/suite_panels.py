@@ -47,7 +47,6 @@ class TaskPanel:
     """
 
     def __init__(self, gui: viser.GuiApi, commanded: Callable[[TaskCommand], None]) -> None:
-        """Add the elements."""
         self._commanded = commanded
         self._progress: TaskProgress | None = None
         self._text = ""
@@ -321,7 +320,6 @@ class SimulationPanel:
     def __init__(
         self, gui: viser.GuiApi, pause: Callable[[bool], None], reset: Callable[[], None]
     ) -> None:
-        """Add the folder."""
         self._paused, self._text = False, ""
         with gui.add_folder("Simulation", expand_by_default=False):
             self.pause = gui.add_button(
@@ -369,7 +367,6 @@ class StopPanel:
     def __init__(
         self, gui: viser.GuiApi, stop: Callable[[], None], resume: Callable[[], None]
     ) -> None:
-        """Add the buttons."""
         self._reason = ""
         self.stop = gui.add_button(
             "Stop all robots", color="red", hint="Latched until Resume is pressed. Key: Esc"
@@ -412,7 +409,6 @@ class ScalingPanel:
     """
 
     def __init__(self, gui: viser.GuiApi) -> None:
-        """Add the elements."""
         hint = "for plans and named states of all robots, as a part of the robot's limits."
         self.velocity = gui.add_number(
             "Velocity [%]", 100.0, min=MIN_PERCENT, max=100.0, step=STEP_PERCENT,

@@ -96,7 +96,6 @@ class PosePanel:
         moved: Callable[[Array], None],
         unit: AngleUnit,
     ) -> None:
-        """Add a closed folder."""
         self._gui, self._current, self._moved, self._unit = gui, current, moved, unit
         self._shown = np.full((4, 4), np.nan)
         self._edited_until = 0.0

@@ -152,7 +152,6 @@ class SliderHold:
     """Whether the pointer holds a slider on some page; all methods run on viser's event loop."""
 
     def __init__(self) -> None:
-        """Start with no slider held."""
         self._until = 0.0
 
     def hold(self) -> None:

@@ -44,7 +44,6 @@ class Target:
     """One process that is pinged."""
 
     def __init__(self, node: Node, word: str, pid: int, now: float) -> None:
-        """Create the endpoints."""
         self._node, self.pid = node, pid
         ping, echo = echo_topics(word, pid)
         self._pings = node.create_publisher(UInt64, ping, qos.NEWEST_RELIABLE)

@@ -109,7 +109,6 @@ class ClientNode:
     """A node that leaves robots to other clients as soon as these command them."""
 
     def __init__(self) -> None:
-        """Create the node."""
         self.node = Node("motion_demo", use_global_arguments=False)
         self.guests: set[str] = set()
         """Robots and objects that other clients command."""

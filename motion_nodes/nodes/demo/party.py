@@ -164,7 +164,6 @@ class PartyClient(RoutineClient):
     """Endpoints of all robots, and a record of their motions."""
 
     def __init__(self) -> None:
-        """Create the client."""
         arms = [f"{arm}/{JOINT_CONTROLLER}" for arm in (PLANNING, REACTIVE)]
         bases = [f"{name}/{BASE_CONTROLLERS[base.kind]}" for name, base in ROUNDS.items()]
         navigators = [f"{name}/{BASE_NAVIGATOR}" for name in ROUNDS]

@@ -45,7 +45,6 @@ class Travel:
     """Movements below this are noise [m or rad]."""
 
     def __init__(self) -> None:
-        """Begin at rest."""
         self.length = 0.0
         """Distance moved [m or rad]."""
         self.begin = self.end = np.nan

@@ -53,7 +53,6 @@ class SurpriseClient(ClientNode):
     """Sends targets, moves the crate, and records states and octomaps."""
 
     def __init__(self) -> None:
-        """Create the endpoints."""
         super().__init__()
         robot = load_description(ARM)
         group = robot.group("arm")

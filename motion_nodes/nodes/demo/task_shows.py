@@ -227,7 +227,6 @@ class ArmTasks:
     """Client of one arm: its task server, its planning scene, and its motion."""
 
     def __init__(self, client: RoutineClient, arm: FactoryArm) -> None:
-        """Create the endpoints."""
         self.arm, self.travel = arm, Travel()
         self.tasks = TaskCommands(client, arm.name)
         client.subscribe(JointState, f"/{arm.name}/joint_states", self._on_state, qos.NEWEST)
@@ -284,7 +283,6 @@ class FactoryClient(RoutineClient):
     """Endpoints of all arms and of the cubes."""
 
     def __init__(self) -> None:
-        """Create the client."""
         names = (JOINT_CONTROLLER, PLANNER, TASK_SERVER)
         super().__init__([f"{arm.name}/{name}" for arm in ARMS for name in names])
         self.arms = {arm.name: ArmTasks(self, arm) for arm in ARMS}
@@ -411,7 +409,6 @@ class BringClient(RoutineClient):
     """Endpoints of the robot and of the objects."""
 
     def __init__(self) -> None:
-        """Create the client."""
         nodes = (JOINT_CONTROLLER, PLANNER, TASK_SERVER, BASE_NAVIGATOR)
         super().__init__([f"{ROBOT}/{name}" for name in nodes])
         self.tasks = TaskCommands(self, ROBOT)

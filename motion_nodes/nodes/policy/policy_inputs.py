@@ -466,7 +466,6 @@ class PolicyServices:
     """Services whose requests are processed in the loop."""
 
     def __init__(self, node: MotionNode[Any], follower: Follower, inputs: RmpflowInputs) -> None:
-        """Create the services."""
         self._node, self._follower, self._inputs = node, follower, inputs
         self._trigger("~/reset", self._reset)
         self._trigger("~/clear_target", self._clear)

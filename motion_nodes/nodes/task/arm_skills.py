@@ -99,7 +99,6 @@ class ArmSkills:
     """Skills of one arm by planned motions."""
 
     def __init__(self, parts: SkillParts, holding: Holding, reach: Reachability) -> None:
-        """Create the skills."""
         self._parts, self._holding, self._reach = parts, holding, reach
         self._motions, self._objects = parts.motions, parts.objects
 

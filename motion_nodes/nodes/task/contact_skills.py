@@ -60,7 +60,6 @@ class ContactSkills:
     """Skills that need impedance control or a measured wrench."""
 
     def __init__(self, parts: SkillParts, holding: Holding, reach: Reachability) -> None:
-        """Create the skills."""
         self._parts, self._holding, self._reach = parts, holding, reach
         self._motions, self._objects = parts.motions, parts.objects
         self._compliance = parts.compliance

@@ -59,7 +59,6 @@ class DetectedMeshes:
     """Cache of mesh files; failures are cached, too."""
 
     def __init__(self) -> None:
-        """Start empty."""
         self._known: dict[tuple[str, tuple[float, ...]], CompositeObject | MotionError] = {}
 
     def of(self, marker: Marker) -> CompositeObject:

@@ -30,7 +30,6 @@ class MobileSkills:
     """Drives of the base that carries an arm."""
 
     def __init__(self, parts: SkillParts, holding: Holding, base: NavigatedBase) -> None:
-        """Create the skills."""
         self._parts, self._holding, self._base = parts, holding, base
         self._motions, self._objects = parts.motions, parts.objects
 

@@ -57,7 +57,6 @@ class MarkerStore:
     """The markers of a topic: added, replaced, deleted, and forgotten after their lifetime."""
 
     def __init__(self) -> None:
-        """Start empty."""
         self._markers: dict[tuple[str, int], tuple[Marker, float]] = {}
         self.changed = False
         """Whether something changed since :meth:`drawings`."""

@@ -58,7 +58,6 @@ class WatchedTarget:
         frames: RobotFrames,
         jobs: ExecutorQueue,
     ) -> None:
-        """Create the endpoints in the robot's namespace."""
         self._node, self._robot, self._group = node, robot, group
         self._frames = frames
         self._topics = {

@@ -301,7 +301,6 @@ class PickReward:
     )
 
     def __post_init__(self) -> None:
-        """Validate the values."""
         check_settings(self)
 
     def potential(self, state: PickState) -> Floats:
