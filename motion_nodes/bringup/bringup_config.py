@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from motion_nodes.core.robot.placement import Placement, check_namespace, parse_placements
@@ -187,7 +187,10 @@ class BringupConfig:
     @property
     def within_namespace(self) -> tuple[Placement, ...]:
         """The robots with their full namespaces."""
-        return tuple(_within(self.namespace, place) for place in self.placements)
+        return tuple(
+            replace(place, namespace=prefixed(self.namespace, place.namespace))
+            for place in self.placements
+        )
 
     @property
     def simulated(self) -> bool:
@@ -198,11 +201,6 @@ class BringupConfig:
     def sim_time(self) -> bool:
         """Whether the time source of the nodes is /clock."""
         return self.simulated if self.use_sim_time is None else self.use_sim_time
-
-
-def _within(namespace: str, place: Placement) -> Placement:
-    inner = prefixed(namespace, place.namespace)
-    return Placement(place.robot, inner, place.x, place.y, place.yaw)
 
 
 def prefixed(namespace: str, name: str) -> str:

@@ -130,7 +130,9 @@ def suite_of(config: BringupConfig) -> tuple[list[NodeSpec], list[str]]:
     placements = config.within_namespace
     robots = [load_description(place.robot) for place in placements]
     user = read_parameter_files(config.params_files)
-    floor_height = _floor_height(config, robots)
+    floor_height = config.floor_height or 0.0
+    if config.floor_height is None and all(robot.kind == "arm" for robot in robots):
+        floor_height = floor_below(robots)  # those with wheels or legs stand at 0
     words = [place.word for place in placements]
     specs: list[NodeSpec] = []
     if config.simulated:
@@ -240,13 +242,6 @@ def _suction_links(placements: Sequence[Placement], robots: Sequence[Robot]) -> 
     if not links:
         raise InvalidConfig("suction needs a robot with a tool frame (frames.tool in robot.yaml)")
     return tuple(links)
-
-
-def _floor_height(config: BringupConfig, robots: Sequence[Robot]) -> float:
-    """Return the height of the floor in the world [m]; robots with wheels or legs stand at 0."""
-    if config.floor_height is not None or any(robot.kind != "arm" for robot in robots):
-        return config.floor_height or 0.0
-    return floor_below(robots)
 
 
 def _robot_nodes(

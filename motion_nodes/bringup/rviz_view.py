@@ -59,7 +59,10 @@ def view_config(placements: Iterable[Placement], folder: Path) -> dict[str, Any]
         RobotNotFound: an unknown robot.
     """
     robots = [(place, load_description(place.robot)) for place in placements]
-    fitted = [_fitted(robot, place.namespace, _file(robot, folder)) for place, robot in robots]
+    fitted = [
+        _fitted(robot, place.namespace, folder / f"{'base' if robot.base else 'arm'}.rviz")
+        for place, robot in robots
+    ]
     config = fitted[0]
     manager = config["Visualization Manager"]
     manager["Global Options"]["Fixed Frame"] = fixed_frame(robots)
@@ -133,10 +136,6 @@ def root_frame(place: Placement, robot: Robot) -> str:
     return under(place.namespace, frame)
 
 
-def _file(robot: Robot, folder: Path) -> Path:
-    return folder / ("arm.rviz" if robot.base is None else "base.rviz")
-
-
 def _fitted(robot: Robot, namespace: str, file: Path) -> dict[str, Any]:
     """Return a file with the topics of a robot."""
 
@@ -191,7 +190,8 @@ def view_tools(values: Mapping[str, str], folder: Path) -> list[Tool]:
     file = _own(text) or _written(view_config(placements, folder))
     tools = [_rviz(file, text)]
     if len(placements) > 1:
-        tools += [_static_frame(place, load_description(place.robot)) for place in placements]
+        for place in placements:
+            tools.append(_transform(place, WORLD, root_frame(place, load_description(place.robot))))
     return tools
 
 
@@ -266,10 +266,6 @@ def _kinematics(robot: Robot, plugin: str) -> dict[str, Any]:
     }
     groups = [robot.groups[name] for name in planned_groups(robot)]
     return {name: settings for group in groups for name in (group.name, *group.aliases)}
-
-
-def _static_frame(place: Placement, robot: Robot) -> Tool:
-    return _transform(place, WORLD, root_frame(place, robot))
 
 
 def _transform(place: Placement, parent: str, child: str) -> Tool:

@@ -83,7 +83,7 @@ class Startup:
     def missing(self) -> dict[str, str]:
         """Names of the nodes that are not up, each with the reason if known."""
         return {
-            name: _why(news)
+            name: "still starting" if news is None else news.text or news.state
             for name, news in self._states.items()
             if news is None or news.state not in (READY, ASLEEP)
         }
@@ -176,12 +176,6 @@ class Startup:
 def _namespace(node: str) -> str:
     """Return the namespace of a node's full name, without slashes at its ends."""
     return node.strip("/").rpartition("/")[0]
-
-
-def _why(news: News | None) -> str:
-    if news is None:
-        return "still starting"
-    return news.text or news.state
 
 
 @dataclass(frozen=True)
@@ -314,8 +308,10 @@ def composition(options: SuiteOptions) -> Composition:
     specs = with_arguments(specs, options.ros_args)
     _check_alone([spec.full_name for spec in specs])
     omitted = [f"{name} ({why})" for name, why in left_out.items()]
+    places = config.within_namespace
+    moves = [(place.namespace, move) for place in places if (move := _a_move(config, place))]
     return Composition(
-        specs, _next_steps(config), [*omitted, *omissions(config)],
+        specs, moves, [*omitted, *omissions(config)],
         options.composed, options.respawn, left_out, tuple(notes),
     )  # fmt: skip
 
@@ -401,12 +397,6 @@ def _did_not_come_up(supervisor: Supervisor, startup: Startup, *, respawn: bool)
         if name in supervisor.failed and not startup.came_up(supervisor.nodes_of(name))
         for node in supervisor.nodes_of(name)
     ]
-
-
-def _next_steps(config: BringupConfig) -> list[tuple[str, str]]:
-    """Return commands to try with a running suite, with the namespaces of their robots."""
-    places = config.within_namespace
-    return [(place.namespace, move) for place in places if (move := _a_move(config, place))]
 
 
 def _a_move(config: BringupConfig, place: Placement) -> str:

@@ -200,7 +200,9 @@ class Supervisor:
                 watched.failed_start = True
             self._on_report(name, report)
             if report.state in (READY, ASLEEP) and report.node in watched.unready:
-                self._note_ready(name, watched, report.node)
+                watched.unready.discard(report.node)
+                if not watched.unready:
+                    self._print_line(f"{name} is back after {self._now - watched.lost_at:.1f} s")
 
     def _read_echo(self, echo: Echo) -> None:
         if echo.silent <= self._rules.health.reach:
@@ -209,11 +211,6 @@ class Supervisor:
             if watched.health is not None and self.group.pid(name) == echo.target:
                 watched.health.echo(echo.silent)
                 watched.delay = echo.delay
-
-    def _note_ready(self, name: str, watched: Watched, node: str) -> None:
-        watched.unready.discard(node)
-        if not watched.unready:
-            self._print_line(f"{name} is back after {self._now - watched.lost_at:.1f} s")
 
     def _ended(self, name: str, code: int) -> None:
         watched = self._everyone()[name]
@@ -275,7 +272,9 @@ class Supervisor:
         watched.lost_at = self._now
         self._streams.forget(name)
         if name == PROBE:
-            self._forget_echoes()
+            for each in self._watched.values():
+                if each.health is not None:
+                    each.health.echo(0.0)
         self._hold(name, f"{name} {why}")
         self._send_targets()
         limits = watched.budget.limits
@@ -361,11 +360,6 @@ class Supervisor:
             self._probe_trusted = self._all_silent = False
             if self.group.kill(PROBE):
                 self._lost(PROBE, "reached no process over DDS", -9)
-
-    def _forget_echoes(self) -> None:
-        for watched in self._watched.values():
-            if watched.health is not None:
-                watched.health.echo(0.0)
 
     def _activity_of(self, name: str) -> Callable[[], Activity]:
         return lambda: self._rules.activity(self.group.pid(name))

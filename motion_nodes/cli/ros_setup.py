@@ -70,12 +70,9 @@ def setup(force: bool) -> None:
         return
     if force:
         _install_messages(force=True)
-    print_line(f"message packages: {', '.join(sorted(_names()))}")
+    names = {path.parent.name for path in PACKAGES.glob("*/package.xml")}
+    print_line(f"message packages: {', '.join(sorted(names))}")
     print_line(f"ros2: {shutil.which('ros2') or _own_ros2()}")
-
-
-def _names() -> set[str]:
-    return {path.parent.name for path in PACKAGES.glob("*/package.xml")}
 
 
 def _install_messages(*, force: bool) -> None:

@@ -164,8 +164,9 @@ class DynamixelDriver(RobotDriver):
     def read(self) -> RobotReading:
         """Return the measured state; see :meth:`RobotDriver.read`."""
         answers = self._bus.read_all(self._servos, PRESENT_CURRENT, STATE_LENGTH)
-        rows = np.array([_state(answers[servo]) for servo in self._servos], dtype=np.float64)
-        current, speed, counts = rows.T
+        found = (answers[servo] for servo in self._servos)
+        rows = [(a.signed(0, 2), a.signed(2, 4), a.signed(6, 4)) for a in found]
+        current, speed, counts = np.array(rows, dtype=np.float64).T
         return RobotReading(
             (counts - self._zero) * RADIANS * self._scale,
             speed * SPEED * self._scale,
@@ -262,8 +263,3 @@ class DynamixelDriver(RobotDriver):
         }
         self._bus.write_all(GOAL_POSITION, goals)
         self._wrote_at = time.monotonic()
-
-
-def _state(answer: ServoAnswer) -> tuple[int, int, int]:
-    """Return current, velocity and position, in the servo's units."""
-    return answer.signed(0, 2), answer.signed(2, 4), answer.signed(6, 4)

@@ -197,7 +197,9 @@ class FeetechDriver(RobotDriver):
         self._servos = [settings.ids[name] for name in self.joint_names]
         self._max_effort = np.array([robot.drive(name).max_effort for name in self.joint_names])
         self._file = calibration
-        self._calibration = self._from_file() if calibration else {}
+        self._calibration = read_calibration(
+            calibration, settings.ids, frozenset(settings.zero_at_min)
+        ) if calibration else {}  # fmt: skip
 
     @classmethod
     def create(cls, robot: Robot, options: DriverOptions) -> FeetechDriver:
@@ -295,10 +297,6 @@ class FeetechDriver(RobotDriver):
 
     def _pairs(self) -> list[tuple[str, int]]:
         return list(zip(self.joint_names, self._servos, strict=True))
-
-    def _from_file(self) -> dict[str, ServoCalibration]:
-        zero_at_min = frozenset(self._settings.zero_at_min)
-        return read_calibration(self._file, self._settings.ids, zero_at_min)
 
     def _stored(self) -> dict[str, ServoCalibration]:
         """Read the calibration that the servos store."""

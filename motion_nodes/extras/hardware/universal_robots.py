@@ -411,10 +411,11 @@ class UniversalRobotsDriver(RobotDriver):
         """Return findings: versions, remote control, and modes of the controller."""
         version = ".".join(map(str, self._rtde.controller_version))
         mode, safety = self._number("robot_mode"), self._number("safety_status")
+        fault = safety_fault(safety)
         results = [
             CheckResult("controller", True, f"version {version}"),
             CheckResult("robot mode", mode == RUNNING, mode_name(mode)),
-            CheckResult("safety", not safety_fault(safety), _safety_text(safety)),
+            CheckResult("safety", not fault, fault or ("NORMAL" if safety == 1 else "REDUCED")),
         ]
         if self._dashboard is not None:
             reason = self._dashboard.remote_fault()
@@ -452,7 +453,9 @@ class UniversalRobotsDriver(RobotDriver):
         now = time.monotonic()
         if now >= self._retry_at:
             remote = "" if self._dashboard is None else self._dashboard.remote_fault()
-            self._not_ready = remote or self._mode_fault() or self._other_program()
+            self._not_ready = remote or self._mode_fault()
+            if not self._not_ready and self._number("runtime_state") != STOPPED:
+                self._not_ready = "a program runs on the controller: stop it on the pendant"
             self._retry_at = now + RETRY_PERIOD if self._not_ready else 0.0
         if self._not_ready:
             raise DriverFault(self._not_ready)
@@ -467,11 +470,6 @@ class UniversalRobotsDriver(RobotDriver):
         self._dashboard.release_brakes()
         return f"the robot mode is {name}: it is powered on and its brakes are released"
 
-    def _other_program(self) -> str:
-        if self._number("runtime_state") == STOPPED:
-            return ""
-        return "a program runs on the controller: stop it on the pendant"
-
     def _start(self, position: Array) -> float:
         """Send the program; return the deadline of its start."""
         # The counter identifies our program: it differs until the program accepts it.
@@ -485,7 +483,3 @@ class UniversalRobotsDriver(RobotDriver):
         self._counter = (self._counter + 1) % (1 << 30)
         state = (*position.tolist(), *velocity.tolist(), self._cycle_time)
         self._rtde.send((*state, self._counter, mode))
-
-
-def _safety_text(status: int) -> str:
-    return safety_fault(status) or ("NORMAL" if status == 1 else "REDUCED")

@@ -86,9 +86,10 @@ def append_csv(file: Path, *rows: TrainingProgress) -> None:
 def read_csv(file: Path) -> list[TrainingProgress]:
     """Return the rows of a file of :func:`append_csv`, without an incomplete last one."""
     fields = dataclasses.fields(TrainingProgress)
+    kinds: dict[str, Any] = {field.name: int if field.type == "int" else float for field in fields}
     with file.open(newline="", encoding="utf-8") as rows:
         return [
-            TrainingProgress(*(_number(field.type, row[field.name]) for field in fields))
+            TrainingProgress(**{name: kind(row[name]) for name, kind in kinds.items()})
             for row in csv.DictReader(rows)
             if None not in row.values()
         ]
@@ -123,10 +124,6 @@ def _curve_svg(rows: Sequence[TrainingProgress], title: str) -> str:
         axes.curve(steps[known], values[known], COLOURS[k])
         parts.append(axes.svg())
     return page(_WIDTH, 40.0 + 2.0 * _HEIGHT, parts)
-
-
-def _number(kind: object, word: str) -> Any:
-    return int(word) if kind == "int" else float(word)
 
 
 class InvalidCheckpoint(InvalidConfig):

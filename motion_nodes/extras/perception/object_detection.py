@@ -95,7 +95,8 @@ def support_plane(points: Array, settings: DetectorSettings) -> Array | None:
     counts = (np.abs(heights) <= settings.plane_tolerance).sum(axis=0)
     plane = planes[int(np.argmax(counts))]
     for _ in range(3):
-        near = np.abs(_height(points, plane)) <= settings.plane_tolerance
+        height = points[:, 2] + points[:, :2] @ plane[:2] - plane[2]
+        near = np.abs(height) <= settings.plane_tolerance
         if near.sum() < max(settings.min_points, MIN_SHARE * len(points)):
             return None
         chosen = points[near]
@@ -106,10 +107,6 @@ def support_plane(points: Array, settings: DetectorSettings) -> Array | None:
     if math.hypot(plane[0], plane[1]) > math.tan(settings.plane_tilt):
         return None
     return _frame(plane)
-
-
-def _height(points: Array, plane: Array) -> Array:
-    return np.asarray(points[:, 2] + points[:, :2] @ plane[:2] - plane[2])
 
 
 def _frame(plane: Array) -> Array:

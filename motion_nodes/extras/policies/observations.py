@@ -128,7 +128,9 @@ class BoundTerm:
         columns = np.array([list(joints).index(name) for name in names], dtype=np.intp)
         context = TermContext(term, columns, trained.position[rows], trained.velocity[rows])
         kind = TERMS.get(term.name)
-        self._read = kind.make(context) if kind else _given(term.name)
+        self._read: Reader = lambda inputs, _: inputs.terms.get(term.name)
+        if kind is not None:
+            self._read = kind.make(context)
         self._past: deque[Array] = deque(maxlen=max(term.history, 1))
 
     def reset(self) -> None:
@@ -161,11 +163,6 @@ class BoundTerm:
         if term.clip is not None:
             values = values.clip(*term.clip)
         return values if term.scale is None else values * term.scale
-
-
-def _given(name: str) -> Reader:
-    """Return a reader of values that are given by name."""
-    return lambda inputs, _: inputs.terms.get(name)
 
 
 def _joint_position(context: TermContext) -> Reader:

@@ -287,19 +287,6 @@ class JointPanel:
         """Return the size of 1 rad or 1 m on the slider of a joint."""
         return 1.0 if self._slides(name) else self._unit.per_radian
 
-    def _bounded(self, value: float, name: str) -> float:
-        """Return a position within the range of a joint; of continuous ones, wrapped."""
-        if self._viewed.model.tree.joint(name).kind is JointKind.CONTINUOUS:
-            value = (value + np.pi) % (2.0 * np.pi) - np.pi
-        return float(np.clip(value, *self._range(name)))
-
-    def _show_joint(self, name: str, slider: viser.GuiSliderHandle[float], value: float) -> None:
-        """Show a position [rad or m] on the slider of its joint."""
-        scale = self._scale(name)
-        if (shown := _shown(slider, scale * value)) is not None:
-            self.values[name] = shown / scale
-            self._debounced.set_shown(name, self.values[name])
-
     def _replace_angles(self) -> None:
         """Replace the sliders of angles, because the unit has changed.
 
@@ -335,7 +322,12 @@ class JointPanel:
         """Show finite positions [rad or m] on the sliders of their joints."""
         for name, value in positions.items():
             if name in self.sliders and np.isfinite(value):
-                self._show_joint(name, self.sliders[name], self._bounded(value, name))
+                if self._viewed.model.tree.joint(name).kind is JointKind.CONTINUOUS:
+                    value = (value + np.pi) % (2.0 * np.pi) - np.pi
+                scale, bounded = self._scale(name), float(np.clip(value, *self._range(name)))
+                if (shown := _shown(self.sliders[name], scale * bounded)) is not None:
+                    self.values[name] = shown / scale
+                    self._debounced.set_shown(name, self.values[name])
 
     def _replace(self, names: Iterable[str]) -> None:
         """Replace the sliders of joints; what pages still send to the previous ones is ignored."""
@@ -352,6 +344,7 @@ class JointPanel:
         low, high = scale * lower, scale * upper
         unit = "m" if slides else self._unit.name
         step = SLIDE_STEP if slides else self._unit.pick(*ANGLE_STEPS)
+        digits = 3 if slides else round(self._unit.pick(2, 0))
         with self._frame:
             slider = self._gui.add_slider(
                 f"{self._labels[name]} [{unit}]",
@@ -359,7 +352,7 @@ class JointPanel:
                 max=high,
                 step=step,
                 initial_value=on_step(scale * self.values[name], step, low, high),
-                marks=_marks(low, high, 3 if slides else round(self._unit.pick(2, 0))),
+                marks=tuple((limit, f"{limit:.{digits}f}") for limit in (low, high)),
                 hint=_hint(name, lower, upper, slides),
                 order=order,
                 disabled=self.sets_goal and name not in self._viewed.planned_joints,
@@ -434,11 +427,6 @@ def on_step(value: float, step: float, lower: float, upper: float) -> float:
     # Multiples of a step have more digits than it, which a page shows.
     digits = max(0, 2 - math.floor(math.log10(step)))
     return min(max(round(round(value / step) * step, digits), lower), upper)
-
-
-def _marks(lower: float, upper: float, digits: int) -> tuple[tuple[float, str], ...]:
-    """Return the marks below a slider: its limits, in its unit."""
-    return tuple((limit, f"{limit:.{digits}f}") for limit in (lower, upper))
 
 
 def _hint(name: str, lower: float, upper: float, slides: bool) -> str:

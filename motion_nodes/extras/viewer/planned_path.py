@@ -212,7 +212,10 @@ class PlannedPath:
         if self._line is not None:
             self._line.visible = shown
         if shown:
-            self._ghost().draw_joints(_at(*plan, self.playback.now))
+            if self.ghost is None:
+                self.ghost = ghost_of(self._scene, self._viewed, f"{self._path}/plan", PLANNED)
+            times, now = plan[0], self.playback.now
+            self.ghost.draw_joints(np.array([np.interp(now, times, q) for q in plan[1].T]))
         if self.ghost is not None:
             self.ghost.base.visible = shown
 
@@ -259,11 +262,6 @@ class PlannedPath:
             self._shown_again = False
             show_value(self.show, bool(self.show.value) or self._hidden)
 
-    def _ghost(self) -> RobotView:
-        if self.ghost is None:
-            self.ghost = ghost_of(self._scene, self._viewed, f"{self._path}/plan", PLANNED)
-        return self.ghost
-
     def _draw_line(self, rows: Array) -> None:
         """Draw the path of the tool as a child of the robot's base."""
         keep = np.unique(np.linspace(0, len(rows) - 1, MAX_POINTS).round().astype(int))
@@ -300,8 +298,3 @@ class PlannedPath:
 def _moved(rows: Array) -> NDArray[np.bool_]:
     """Return which joints a plan moves, shape (n,)."""
     return np.asarray(np.ptp(rows, axis=0) > ARRIVED)
-
-
-def _at(times: Array, rows: Array, now: float) -> Array:
-    """Return the linearly interpolated joint positions at a time [s], shape (n,)."""
-    return np.array([np.interp(now, times, column) for column in rows.T])

@@ -479,14 +479,10 @@ class SphereEditor:
             if tuple(choice.options) != numbers:
                 choice.options = numbers
         show_value(self.sphere, numbers[min(session.index, len(numbers) - 1)])
-        self._show_radius()
+        if session.chosen is not None and self._resized is None:  # the user may be typing it
+            radius = float(session.chosen[3])
+            show_value(self.radius, min(max(radius, MIN_RADIUS), MAX_RADIUS))
         self.figures.content = self._coverage(count)
-
-    def _show_radius(self) -> None:
-        """Show the selected radius, unless it came from the input, where the user may be typing."""
-        chosen = self.session.chosen
-        if chosen is not None and self._resized is None:
-            show_value(self.radius, float(min(max(chosen[3], MIN_RADIUS), MAX_RADIUS)))
 
     def _coverage(self, count: int) -> str:
         """Return the coverage of the selected link's geometry, as Markdown."""

@@ -303,7 +303,9 @@ class TargetGizmo:
         self._mark: viser.SceneNodeHandle | None = None
         self._texts: dict[str, str] = {}
         path = f"{base}/target"
-        self.handles = DragHandles(server.scene, path, self._size(), self._dragged)
+        reach = float(np.linalg.norm(self._poses.in_root(self._q)[:, :3, 3], axis=1).max())
+        size = max(RELATIVE_SIZE * reach, MIN_SIZE)
+        self.handles = DragHandles(server.scene, path, size, self._dragged)
         self.show = server.gui.add_checkbox(
             "Show target handle",
             False,
@@ -385,11 +387,6 @@ class TargetGizmo:
                 self._redraw()
         self.pose.refresh(self.current())
         show_text(self._message, plain(self._texts.get(str(self.follower.value), "")))
-
-    def _size(self) -> float:
-        X_RL = self._poses.in_root(np.asarray(self._viewed.model.home, dtype=np.float64))
-        reach = float(np.linalg.norm(X_RL[:, :3, 3], axis=1).max())
-        return max(RELATIVE_SIZE * reach, MIN_SIZE)
 
     def _tool(self, q: Array) -> Array:
         X_RL = self._poses.in_root(q)

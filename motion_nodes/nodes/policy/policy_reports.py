@@ -184,7 +184,8 @@ class PolicyReports:
             self._viewed = view
         if status:
             self._published = state
-            self._publish_status(snapshot, view)
+            content = (snapshot.phase, snapshot.text, snapshot.errors, view, params.escape)
+            self._status.publish(content, lambda: self._status_message(snapshot, view))
             self._publish_servo(snapshot, view, servo_refusal)
         if view is None:
             return
@@ -215,10 +216,6 @@ class PolicyReports:
             return False
         self._due[name] = max(self._due[name] + 1.0 / rate, now)
         return True
-
-    def _publish_status(self, snapshot: PolicySnapshot, view: PolicyView | None) -> None:
-        content = (snapshot.phase, snapshot.text, snapshot.errors, view, self._node.params.escape)
-        self._status.publish(content, lambda: self._status_message(snapshot, view))
 
     def _status_message(
         self, snapshot: PolicySnapshot, view: PolicyView | None

@@ -144,7 +144,8 @@ class ArmMotions:
     def to_joints(self, q: Array, what: str) -> Work:
         """Plan and execute a motion of the arm to joint positions [rad], shape (n,)."""
         joints = dict(zip(self.arm.joint_names, np.asarray(q).tolist(), strict=True))
-        yield from self._to(joints, what)
+        request = arm_to_joints("", self.arm.name, joints)
+        yield from self._completed(self._move, request.goal, what)
 
     def to_state(self, name: str) -> Work:
         """Plan and execute a motion to a named state."""
@@ -242,10 +243,6 @@ class ArmMotions:
         """Destroy the clients."""
         for action in (self._move, self._execute, self._grip):
             action.destroy()
-
-    def _to(self, joints: Mapping[str, float], what: str) -> Work:
-        request = arm_to_joints("", self.arm.name, joints)
-        yield from self._completed(self._move, request.goal, what)
 
     def _completed(self, action: RemoteAction, goal: Any, what: str) -> Work:
         """Execute a motion."""
