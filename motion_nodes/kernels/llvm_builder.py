@@ -3,8 +3,8 @@
 
 ``a * b + c`` writes a multiplication and an addition, ``(a < b).choose(a, b)`` a comparison and a
 selection, lane by lane for vectors. Integers are signed, except in divisions and right shifts.
-Operations on real numbers may be fused (see :mod:`motion_nodes.kernels.simd`). Comparisons with NaN
-are false, except ``equals``, ``differs`` and ``below``.
+Operations on real numbers may be fused. Comparisons with NaN are false, except ``equals``,
+``differs`` and ``below``.
 
 Loop-carried values are declared at the beginning of a loop (``carried``), so that the text contains
 the phi instructions that keep them in registers; no LLVM pass is needed to find them.
@@ -15,8 +15,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from motion_nodes.kernels.simd import FLAGS, Lanes, Writer
+from motion_nodes.kernels.simd import Lanes
 
+# contract: a * b + c may become one fused instruction. nsz: the sign of a zero is ignored. Flags
+# that assume finite numbers are omitted on purpose: NaN inputs must give NaN results.
+FLAGS = "contract nsz"
 Number = str | int | float
 """The name or literal of an operand, or a number."""
 # Alignment of elements in memory [byte]; pairs of characters (i16) are unaligned.
@@ -306,6 +309,131 @@ class Turn:
     def __setitem__(self, name: str, value: IrValue) -> None:
         assert name in self.values
         self.values[name] = value
+
+
+class Writer:
+    """Writes the instructions of one function; each method returns the name of its result."""
+
+    def __init__(self, lanes: Lanes, lines: list[str] | None = None, prefix: str = "v") -> None:
+        self.lanes = lanes
+        self.lines: list[str] = [] if lines is None else lines
+        self._prefix = prefix
+        self._count = 0
+
+    def emit(self, instruction: str) -> str:
+        """Write an instruction and return the name of its result."""
+        self._count += 1
+        name = f"%{self._prefix}{self._count}"
+        self.lines.append(f"  {name} = {instruction}")
+        return name
+
+    def binary(self, name: str, a: str, b: str) -> str:
+        """Add, subtract, multiply or divide (``fadd``, ``fsub``, ``fmul``, ``fdiv``)."""
+        return self.emit(f"{name} {FLAGS} {self.lanes.type} {a}, {b}")
+
+    def exact(self, name: str, a: str, b: str) -> str:
+        """Like :meth:`binary`, but rounded as written, never fused."""
+        return self.emit(f"{name} {self.lanes.type} {a}, {b}")
+
+    def negated(self, a: str) -> str:
+        """Return ``-a``."""
+        return self.emit(f"fneg {self.lanes.type} {a}")
+
+    def root(self, a: str) -> str:
+        """Return the square root of ``a``."""
+        t = self.lanes.type
+        return self.emit(f"call {t} @llvm.sqrt.{self.lanes.suffix}({t} {a})")
+
+    def size(self, a: str) -> str:
+        """Return the absolute value of ``a``."""
+        t = self.lanes.type
+        return self.emit(f"call {t} @llvm.fabs.{self.lanes.suffix}({t} {a})")
+
+    def fused(self, a: str, b: str, c: str) -> str:
+        """Return ``a * b + c``, rounded once."""
+        t = self.lanes.type
+        return self.emit(f"call {t} @llvm.fma.{self.lanes.suffix}({t} {a}, {t} {b}, {t} {c})")
+
+    def integer(self, name: str, a: str, b: str) -> str:
+        """Return the result of an integer operation."""
+        return self.emit(f"{name} {self.lanes.integer_type} {a}, {b}")
+
+    def as_integer(self, a: str) -> str:
+        """Return the bits of ``a``."""
+        return self.emit(f"bitcast {self.lanes.type} {a} to {self.lanes.integer_type}")
+
+    def as_real(self, a: str) -> str:
+        """Return the number with the bits of ``a``."""
+        return self.emit(f"bitcast {self.lanes.integer_type} {a} to {self.lanes.type}")
+
+    def power_of_two(self, shifted: str) -> str:
+        """Return ``2**n`` for ``shifted = SHIFTS[element] + n``, see ``formulas.ops.SHIFTS``.
+
+        Its lowest bits are n; with the exponent's bias they become the exponent.
+        """
+        place, bias = (52, 1023) if self.lanes.element == "double" else (23, 127)
+        exponent = self.integer("shl", self.as_integer(shifted), self.lanes.whole(place))
+        return self.as_real(self.integer("add", exponent, self.lanes.whole(bias << place)))
+
+    def where(self, condition: str, a: str, b: str) -> str:
+        """Return ``a`` in the lanes where ``condition`` is true, else ``b``."""
+        t, n = self.lanes.type, self.lanes.count
+        bools = "i1" if n == 1 else f"<{n} x i1>"
+        return self.emit(f"select {bools} {condition}, {t} {a}, {t} {b}")
+
+    def address(self, base: str, index: int) -> str:
+        """Return the address of an element of an array."""
+        return self.emit(f"getelementptr {self.lanes.element}, ptr {base}, i64 {index}")
+
+    def load(self, address: str) -> str:
+        """Return the value at an address, without alignment requirements."""
+        return self.emit(f"load {self.lanes.type}, ptr {address}, align {self.lanes.bits // 8}")
+
+    def store(self, value: str, address: str) -> None:
+        """Write a value to an address, without alignment requirements."""
+        align = self.lanes.bits // 8
+        self.lines.append(f"  store {self.lanes.type} {value}, ptr {address}, align {align}")
+
+    def joined(self, numbers: Sequence[str]) -> str:
+        """Return one value with the given numbers as lanes; further lanes are undefined."""
+        if self.lanes.count == 1:
+            return numbers[0]
+        value = "poison"
+        for lane, number in enumerate(numbers):
+            element = f"{self.lanes.element} {number}"
+            value = self.emit(f"insertelement {self.lanes.type} {value}, {element}, i64 {lane}")
+        return value
+
+    def lane(self, value: str, index: int) -> str:
+        """Return the number in one lane."""
+        if self.lanes.count == 1:
+            return value
+        return self.emit(f"extractelement {self.lanes.type} {value}, i64 {index}")
+
+    def transposed(self, values: Sequence[str]) -> list[str]:
+        """Return the transpose of a square block: as many values as there are lanes.
+
+        Lane i of value k becomes lane k of value i, in log2(lanes) rounds that swap blocks.
+        """
+        turned, step = list(values), 1
+        while step < self.lanes.count:
+            for low in range(self.lanes.count):
+                if not low & step:
+                    high = low + step
+                    turned[low], turned[high] = self._swapped(turned[low], turned[high], step)
+            step *= 2
+        return turned
+
+    def _swapped(self, a: str, b: str, step: int) -> tuple[str, str]:
+        """Exchange the odd blocks of ``a`` with the even blocks of ``b``."""
+        n = self.lanes.count
+        low = [k if not k & step else n + k - step for k in range(n)]
+        high = [k + step if not k & step else n + k for k in range(n)]
+        return self._shuffled(a, b, low), self._shuffled(a, b, high)
+
+    def _shuffled(self, a: str, b: str, picks: Sequence[int]) -> str:
+        t, mask = self.lanes.type, ", ".join(f"i32 {p}" for p in picks)
+        return self.emit(f"shufflevector {t} {a}, {t} {b}, <{len(picks)} x i32> <{mask}>")
 
 
 class FunctionBuilder(Writer):

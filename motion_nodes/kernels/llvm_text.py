@@ -27,9 +27,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from motion_nodes.kernels.expression_graph import Operand, Operation, Program, Symbol, Value
-from motion_nodes.kernels.llvm_builder import FunctionBuilder, IrValue
+from motion_nodes.kernels.llvm_builder import FunctionBuilder, IrValue, Writer
 from motion_nodes.kernels.python_form import DECLARATIONS, python_function
-from motion_nodes.kernels.simd import Lanes, Writer
+from motion_nodes.kernels.simd import Lanes
 
 _INSTRUCTIONS = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 

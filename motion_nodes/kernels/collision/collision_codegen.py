@@ -47,10 +47,10 @@ from motion_nodes.kernels.collision.collision_shapes import (
     collision_tests,
     distance_functions,
 )
-from motion_nodes.kernels.llvm_builder import FunctionBuilder, IrValue, Pointer, Turn
+from motion_nodes.kernels.llvm_builder import FunctionBuilder, IrValue, Pointer, Turn, Writer
 from motion_nodes.kernels.llvm_text import declarations
 from motion_nodes.kernels.memory_layout import Fields
-from motion_nodes.kernels.simd import Lanes, Writer
+from motion_nodes.kernels.simd import Lanes
 
 _SCRATCH = ("poses", "bounds", "spheres", "placed")
 _FAR_APART = 4.0  # In radii of a body; the lanes of an edge are usually closer together.
@@ -188,21 +188,22 @@ def checks_text(lanes: Lanes) -> str:
     return "\n".join([*parts, *declarations(lanes)])
 
 
-class _Block(FunctionBuilder):
-    """A function with access to the table and to the scratch memory of one SIMD register."""
+class _Arguments:
+    """The table, and the scratch memory of one SIMD register, as arguments of a function."""
 
     def __init__(self, lanes: Lanes, *first: str, **arguments: str) -> None:
         scratch = dict.fromkeys(("h", *_SCRATCH), "ptr")
-        super().__init__(lanes, **{**dict.fromkeys(first, "ptr"), **scratch, **arguments})
-        self.table = table_of(self)
-        self.poses, self.bounds, self.spheres = (self.pointer(x, "float") for x in _SCRATCH[:3])
-        self.placed = self.pointer("placed", "i8")
-        self.pointers = [self.argument(name) for name in scratch]
+        every = {**dict.fromkeys(first, "ptr"), **scratch, **arguments}
+        flow = self.flow = FunctionBuilder(lanes, **every)
+        self.table = table_of(flow)
+        self.poses, self.bounds, self.spheres = (flow.pointer(x, "float") for x in _SCRATCH[:3])
+        self.placed = flow.pointer("placed", "i8")
+        self.pointers = [flow.argument(name) for name in scratch]
 
     def pose(self, body: IrValue) -> Pointer:
         """Return the address of the pose of a body's group."""
         group = self.table.pointer("body_groups", "i32").load(body).to("i64")
-        return self.poses.at(group * (12 * self.lanes.count))
+        return self.poses.at(group * (12 * self.flow.lanes.count))
 
     def run(self, body: IrValue) -> tuple[IrValue, IrValue]:
         """Return the index of a body's first sphere, and the number of its spheres."""
@@ -212,17 +213,17 @@ class _Block(FunctionBuilder):
 
     def place(self, body: IrValue) -> tuple[IrValue, IrValue]:
         """Place a body's spheres; return the index of the first one and their number."""
-        self.call("i64", "ensure_placed", *self.pointers, body)
+        self.flow.call("i64", "ensure_placed", *self.pointers, body)
         return self.run(body)
 
     def centre(self, spheres: Pointer, index: IrValue) -> list[IrValue]:
         """Return x, y, z of a sphere in lanes."""
-        return centre(spheres, index, self.lanes.count)
+        return centre(spheres, index, self.flow.lanes.count)
 
     def add_hits(self, turn: Turn, mask: IrValue) -> None:
         """Add lanes to the colliding ones; return early once the limit is reached."""
         turn["hits"] = turn["hits"] | mask
-        self.return_if(turn["hits"] >= self.argument("limit"), turn["hits"])
+        self.flow.return_if(turn["hits"] >= self.flow.argument("limit"), turn["hits"])
 
 
 def set_off_function(lanes: Lanes) -> str:
@@ -244,14 +245,15 @@ def set_off_function(lanes: Lanes) -> str:
 
 def _ensure_placed(lanes: Lanes) -> str:
     """Write the function that places a body's spheres, unless they are placed already."""
-    flow, n = _Block(lanes, body="i64"), lanes.count
+    given, n = _Arguments(lanes, body="i64"), lanes.count
+    flow = given.flow
     body = flow.argument("body")
-    flow.return_if(flow.placed.load(body).differs(0), flow.whole(0))
-    flow.placed.store(1, body)
-    first, count = flow.run(body)
-    points = flow.table.pointer("sphere_centres", "float").at(first * 3)
-    out = flow.spheres.at(first * (3 * n))
-    flow.call("void", "set_off", flow.pose(body), points, out, count)
+    flow.return_if(given.placed.load(body).differs(0), flow.whole(0))
+    given.placed.store(1, body)
+    first, count = given.run(body)
+    points = given.table.pointer("sphere_centres", "float").at(first * 3)
+    out = given.spheres.at(first * (3 * n))
+    flow.call("void", "set_off", given.pose(body), points, out, count)
     flow.ret(flow.whole(0))
     return flow.function("ensure_placed")
 
@@ -265,36 +267,38 @@ def _touching(a: Sequence[IrValue], b: Sequence[IrValue], ra: IrValue, rb: IrVal
 
 
 def _self_hits(lanes: Lanes) -> str:
-    flow = _Block(lanes, limit="i64")
-    pairs = flow.table.pointer("pair_bodies", "i32")
-    radii = flow.table.pointer("body_self_radii", "float")
-    with flow.loop(flow.table.whole("pairs"), hits=flow.whole(0)) as turn:
+    given = _Arguments(lanes, limit="i64")
+    flow = given.flow
+    pairs = given.table.pointer("pair_bodies", "i32")
+    radii = given.table.pointer("body_self_radii", "float")
+    with flow.loop(given.table.whole("pairs"), hits=flow.whole(0)) as turn:
         pair = pairs.at(turn.index * 2)
         a, b = (pair.load(k).to("i64") for k in range(2))
-        x, y = (flow.centre(flow.bounds, body) for body in (a, b))
+        x, y = (given.centre(given.bounds, body) for body in (a, b))
         rb = radii.load(b)
         near = _touching(x, y, radii.load(a), rb)
         with flow.when(near.differs(0), hits=turn["hits"]) as close:
-            _pair_hits(flow, a, b, rb, close)
+            _pair_hits(given, a, b, rb, close)
         turn["hits"] = close["hits"]
     flow.ret(turn["hits"])
     return flow.function("self_hits")
 
 
-def _pair_hits(flow: _Block, a: IrValue, b: IrValue, bound: IrValue, turn: Turn) -> None:
+def _pair_hits(given: _Arguments, a: IrValue, b: IrValue, bound: IrValue, turn: Turn) -> None:
     """Test the spheres of two bodies against each other."""
-    (first_a, count_a), (first_b, count_b) = flow.place(a), flow.place(b)
-    radii = flow.table.pointer("sphere_self_radii", "float")
-    whole = flow.centre(flow.bounds, b)
+    flow = given.flow
+    (first_a, count_a), (first_b, count_b) = given.place(a), given.place(b)
+    radii = given.table.pointer("sphere_self_radii", "float")
+    whole = given.centre(given.bounds, b)
     with flow.loop(count_a, hits=turn["hits"]) as one:
         index = first_a + one.index
-        x, r = flow.centre(flow.spheres, index), radii.load(index)
+        x, r = given.centre(given.spheres, index), radii.load(index)
         near = _touching(x, whole, r, bound)
         with flow.when(near.differs(0), hits=one["hits"]) as close:
             with flow.loop(count_b, hits=close["hits"]) as other:
                 second = first_b + other.index
-                y, s = flow.centre(flow.spheres, second), radii.load(second)
-                flow.add_hits(other, _touching(x, y, r, s))
+                y, s = given.centre(given.spheres, second), radii.load(second)
+                given.add_hits(other, _touching(x, y, r, s))
             close["hits"] = other["hits"]
         one["hits"] = close["hits"]
     turn["hits"] = one["hits"]
@@ -306,17 +310,18 @@ def _body_hits(lanes: Lanes) -> str:
     If the lanes are far apart, the box around all of them covers most of a large world; each lane
     is then queried separately.
     """
-    flow, n = _Block(lanes, limit="i64", body="i64"), lanes.count
+    given, n = _Arguments(lanes, limit="i64", body="i64"), lanes.count
+    flow = given.flow
     body = flow.argument("body")
-    bound = flow.bounds.at(body * (3 * n))
-    radius = flow.table.pointer("body_radii", "float").load(body)
+    bound = given.bounds.at(body * (3 * n))
+    radius = given.table.pointer("body_radii", "float").load(body)
     # NaN cannot occur here.
     ends = [(x.smallest(), x.largest()) for x in (bound.load(axis * n, n) for axis in range(3))]
     widest = IrValue(flow, "float", "0.0")
     for lowest, highest in ends:
         widest = (highest - lowest).larger(widest)
     far = widest > radius * _FAR_APART
-    alone = far & (flow.table.whole("leaf_count") > _LARGE_WORLD)
+    alone = far & (given.table.whole("leaf_count") > _LARGE_WORLD)
     with flow.loop(alone.choose(n, flow.whole(1)), hits=flow.whole(0)) as turn:
         low: list[IrValue] = []
         high: list[IrValue] = []
@@ -327,17 +332,18 @@ def _body_hits(lanes: Lanes) -> str:
         # Skip lanes that are known to be in collision.
         known = alone & ((turn["hits"] >> turn.index) & 1).differs(0)
         with flow.when(~known, hits=turn["hits"]) as test:
-            test["hits"] = _look_up(flow, bound, low, high, test["hits"])
+            test["hits"] = _look_up(given, bound, low, high, test["hits"])
         turn["hits"] = test["hits"]
     flow.ret(turn["hits"])
     return flow.function("body_hits")
 
 
 def _look_up(
-    flow: _Block, bound: Pointer, low: list[IrValue], high: list[IrValue], hits: IrValue
+    given: _Arguments, bound: Pointer, low: list[IrValue], high: list[IrValue], hits: IrValue
 ) -> IrValue:
     """Test all leaves whose boxes overlap a box; return the lanes in collision."""
-    n, table = flow.lanes.count, flow.table
+    flow = given.flow
+    n, table = flow.lanes.count, given.table
     branch_boxes, block_boxes = (table.pointer(f"{x}_boxes", "float") for x in ("branch", "block"))
     with flow.loop(table.whole("branches"), hits=hits) as branch:
         blocks = _overlapping(branch_boxes, branch.index, low, high)
@@ -346,7 +352,7 @@ def _look_up(
             leaves = _overlapping(block_boxes, number, low, high)
             with flow.bits(leaves, hits=block["hits"]) as leaf:
                 place = (number * n + leaf.index) * LEAF
-                _test_leaf(flow, leaf, bound, table.pointer("leaves", "float").at(place))
+                _test_leaf(given, leaf, bound, table.pointer("leaves", "float").at(place))
             block["hits"] = leaf["hits"]
         branch["hits"] = block["hits"]
     return branch["hits"]
@@ -363,9 +369,10 @@ def _overlapping(
     return functools.reduce(operator.and_, tests).bits()
 
 
-def _test_leaf(flow: _Block, turn: Turn, bound: Pointer, leaf: Pointer) -> None:
+def _test_leaf(given: _Arguments, turn: Turn, bound: Pointer, leaf: Pointer) -> None:
     """Test a leaf against the body's bounding sphere, then against its spheres."""
-    table, body, planes = flow.table, flow.argument("body"), flow.table.pointer("planes")
+    flow = given.flow
+    table, body, planes = given.table, flow.argument("body"), given.table.pointer("planes")
     kind, item = (leaf.of("i32").load(k) for k in range(2))
     row = item.to("i64") * table.whole("bodies")
     checked = table.pointer("checked", "i8").load(row + body)
@@ -375,30 +382,31 @@ def _test_leaf(flow: _Block, turn: Turn, bound: Pointer, leaf: Pointer) -> None:
         # The test of planes ignores radii, so it is not conservative for a bounding sphere.
         near = kind.equals(PLANES) | around.differs(0)
         with flow.when(near, hits=test["hits"]) as close:
-            first, count = flow.place(body)
-            spheres = flow.spheres.at(first * (3 * flow.lanes.count))
+            first, count = given.place(body)
+            spheres = given.spheres.at(first * (3 * flow.lanes.count))
             own = table.pointer("sphere_radii", "float").at(first)
             limit = flow.argument("limit")
             touching = flow.call("i64", "hits", leaf, spheres, own, count, limit, planes)
-            flow.add_hits(close, touching)
+            given.add_hits(close, touching)
         test["hits"] = close["hits"]
     turn["hits"] = test["hits"]
 
 
 def _block(lanes: Lanes) -> str:
     """Write the test of one register of configurations; it returns the lanes in collision."""
-    flow, n = _Block(lanes, "q", limit="i64"), lanes.count
-    table, limit = flow.table, flow.argument("limit")
-    flow.call("void", table.pointer("place"), flow.argument("q"), flow.poses)
+    given, n = _Arguments(lanes, "q", limit="i64"), lanes.count
+    flow = given.flow
+    table, limit = given.table, flow.argument("limit")
+    flow.call("void", table.pointer("place"), flow.argument("q"), given.poses)
     bodies, centres = table.whole("bodies"), table.pointer("body_centres", "float")
     with flow.loop(bodies) as body:
-        flow.placed.store(0, body.index)
-        point, out = centres.at(body.index * 3), flow.bounds.at(body.index * (3 * n))
-        flow.call("void", "set_off", flow.pose(body.index), point, out, 1)
-    itself = flow.call("i64", "self_hits", *flow.pointers, limit)
+        given.placed.store(0, body.index)
+        point, out = centres.at(body.index * 3), given.bounds.at(body.index * (3 * n))
+        flow.call("void", "set_off", given.pose(body.index), point, out, 1)
+    itself = flow.call("i64", "self_hits", *given.pointers, limit)
     flow.return_if(itself >= limit, itself)
     with flow.loop(bodies, hits=itself) as body:
-        flow.add_hits(body, flow.call("i64", "body_hits", *flow.pointers, limit, body.index))
+        given.add_hits(body, flow.call("i64", "body_hits", *given.pointers, limit, body.index))
     flow.ret(body["hits"])
     return flow.function("block")
 

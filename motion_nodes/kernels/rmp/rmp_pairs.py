@@ -47,7 +47,7 @@ from motion_nodes.kernels.formulas.ops import (
 )
 from motion_nodes.kernels.formulas.rmps import collision, repulsion
 from motion_nodes.kernels.formulas.shapes import BALL, ShapeFormula, signed_distance
-from motion_nodes.kernels.llvm_builder import FunctionBuilder, IrValue, Pointer, Turn
+from motion_nodes.kernels.llvm_builder import FunctionBuilder, IrValue, Pointer, Turn, Writer
 from motion_nodes.kernels.llvm_text import LlvmFunction, declarations
 from motion_nodes.kernels.memory_layout import FieldLayout
 from motion_nodes.kernels.rmp.rmp_memory import (
@@ -63,7 +63,7 @@ from motion_nodes.kernels.rmp.rmp_memory import (
     obstacle_shapes,
 )
 from motion_nodes.kernels.rmp.rmp_robot import UPPER
-from motion_nodes.kernels.simd import Lanes, Writer
+from motion_nodes.kernels.simd import Lanes
 
 _SUMS = 9
 _PUSHED = 30.0
