@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
-from motion_nodes.core.robot.poses import inverse
+from motion_nodes.core.robot.poses import inverse, rotation_vector
 from motion_nodes.core.robot.tree import Cylinder, Sphere
 from motion_nodes.extras.tasks.skill_poses import GraspPose, blocks, places_at, places_on
 from motion_nodes.extras.tasks.task_codes import SkillFailed, TaskCode
@@ -17,7 +16,7 @@ from motion_nodes.extras.tasks.world_state import ObjectState, WorldState, half_
 from motion_nodes.nodes.task.arm_motions import SLOW
 from motion_nodes.nodes.task.holding import LOST_DISTANCE, LOST_WIDTH, UNKNOWN_LOAD, WIDEST, Holding
 from motion_nodes.nodes.task.reachability import Reachability, raised
-from motion_nodes.nodes.task.remote_work import Work
+from motion_nodes.nodes.task.remote_work import Phase, Work
 from motion_nodes.nodes.task.skill_parts import (
     MOVED,
     SkillParts,
@@ -25,7 +24,6 @@ from motion_nodes.nodes.task.skill_parts import (
     not_detected,
     require_unmoved,
     watched,
-    watched_to_end,
 )
 from motion_nodes.typing import Array
 
@@ -67,31 +65,8 @@ _DIRECTIONS = {
 class _NotGrasped(SkillFailed):
     """An object has to be approached again, from where it is now."""
 
-    seen: ObjectState
-
-
-class _GrippedAskew(_NotGrasped):
-    """The fingers hold an object at its edges, which would slip out."""
-
-    def __init__(self, seen: ObjectState, width: float, expected: float) -> None:
-        """Create it from the object, the finger distance and the expected one [m]."""
-        super().__init__(
-            f"'{seen.name}' is askew between the fingers: {1e3 * width:.0f} mm apart instead of "
-            f"{1e3 * expected:.0f} mm",
-            TaskCode.NOT_GRASPED,
-        )
-        self.seen = seen
-
-
-class _TargetMoved(_NotGrasped):
-    """The object to be grasped is no longer where it was."""
-
-    def __init__(self, target: ObjectState, seen: ObjectState, away: float, turn: float) -> None:
-        """Create it from both states of the object, their distance [m] and rotation [rad]."""
-        how = f"turned by {np.degrees(turn):.0f} degrees" if turn > TURNED else (
-            f"moved by {1e3 * away:.0f} mm"
-        )  # fmt: skip
-        super().__init__(f"'{target.name}' has {how}", TaskCode.OBJECT_MOVED)
+    def __init__(self, seen: ObjectState, text: str, code: TaskCode) -> None:
+        super().__init__(f"'{seen.name}' {text}", code)
         self.seen = seen
 
 
@@ -102,18 +77,18 @@ class ArmSkills:
         self._parts, self._holding, self._reach = parts, holding, reach
         self._motions, self._objects = parts.motions, parts.objects
 
-    def home(self, state: WorldState, phase: Callable[[str], None]) -> Work:
+    def home(self, state: WorldState, phase: Phase) -> Work:
         """Move to the home state."""
         phase("move")
         yield from self._holding.free(self._motions.to_state("home"))
 
-    def locate(self, object: str, state: WorldState, phase: Callable[[str], None]) -> Work:
+    def locate(self, object: str, state: WorldState, phase: Phase) -> Work:
         """Report where an object is."""
         found = state.objects[object].X_WO[:3, 3]
         phase(f"at {found[0]:.3f}, {found[1]:.3f}, {found[2]:.3f}")
         yield
 
-    def pick(self, object: str, state: WorldState, phase: Callable[[str], None]) -> Work:
+    def pick(self, object: str, state: WorldState, phase: Phase) -> Work:
         """Grasp an object and lift it."""
         target, motions = state.objects[object], self._motions
         tool = motions.tool_pose()
@@ -205,9 +180,12 @@ class ArmSkills:
         allowed = np.minimum(play, (np.inf, max(between, OFF_CENTRE), np.inf))
         turn = _turn(target, seen)
         if (np.abs(away) > allowed).any() or turn > TURNED:
-            raise _TargetMoved(target, seen, float(np.linalg.norm(away)), turn)
+            how = f"moved by {1e3 * np.linalg.norm(away):.0f} mm"
+            if turn > TURNED:
+                how = f"turned by {np.degrees(turn):.0f} degrees"
+            raise _NotGrasped(seen, f"has {how}", TaskCode.OBJECT_MOVED)
 
-    def _lift(self, X_WT: Array, phase: Callable[[str], None]) -> Work:
+    def _lift(self, X_WT: Array, phase: Phase) -> Work:
         """Lift the held object from a pose of the tool, shape (4, 4)."""
         phase("lift")
         lift = self._motions.straight(raised(X_WT), what="lift")
@@ -232,12 +210,13 @@ class ArmSkills:
             yield from motions.open()
             yield from self._holding.free(motions.straight(raised(grasp.X_WG), what="retreat"))
             seen = yield from self._holding.fresh(target.name)
-            raise _GrippedAskew(seen or target, width, grasp.width)
+            # The fingers hold it at its edges: it would slip out.
+            text = f"{1e3 * width:.0f} mm apart instead of {1e3 * grasp.width:.0f} mm"
+            text = f"is askew between the fingers: {text}"
+            raise _NotGrasped(seen or target, text, TaskCode.NOT_GRASPED)
         self._holding.hold(target, grasp.X_WG)
 
-    def place(
-        self, object: str, location: str, state: WorldState, phase: Callable[[str], None]
-    ) -> Work:
+    def place(self, object: str, location: str, state: WorldState, phase: Phase) -> Work:
         """Put the held object down."""
         surface, motions = state.objects.get(location), self._motions
         point = None if surface is not None else point_of(location)
@@ -262,10 +241,10 @@ class ArmSkills:
         phase("move")
         yield from watched(self._parts, self._holding.free(motions.to_joints(q, "move")), free)
         phase("let down")
-        down = self._holding.free(motions.straight(pose @ X_OT, what="let down", speed=SLOW))
+        down = motions.straight(pose @ X_OT, what="let down", speed=SLOW)
         try:
             free()
-            yield from watched_to_end(self._parts, down, free)
+            yield from self._holding.checked(down, free)
         except SkillFailed:
             yield from self._back_up(raised(pose @ X_OT))
             raise
@@ -279,9 +258,7 @@ class ArmSkills:
         phase("check")
         yield from self._require_placed(released)
 
-    def pour(
-        self, source: str, target: str, state: WorldState, phase: Callable[[str], None]
-    ) -> Work:
+    def pour(self, source: str, target: str, state: WorldState, phase: Phase) -> Work:
         """Tilt the held container over another one."""
         phase("move")
         item = yield from self._holding.held_item(source, state)
@@ -293,15 +270,11 @@ class ArmSkills:
             above, inverse(self._holding.pose_in_tool(source)), POUR_ANGLE
         )
         above_it = partial(require_unmoved, self._objects, bowl, hidden=True)
-        move, tilt, upright = (
-            self._holding.free(motion)
-            for motion in (
-                self._motions.to_joints(q, "move"),
-                self._motions.straight(tilted, what="tilt", speed=SLOW),
-                self._motions.straight(start, what="bring upright", speed=SLOW),
-            )
+        tilt, upright = (
+            self._holding.free(self._motions.straight(pose, what=what, speed=SLOW))
+            for pose, what in ((tilted, "tilt"), (start, "bring upright"))
         )
-        yield from watched_to_end(self._parts, move, above_it)
+        yield from self._holding.checked(self._motions.to_joints(q, "move"), above_it)
         phase("tilt")
         try:
             yield from watched(self._parts, tilt, above_it)
@@ -311,9 +284,7 @@ class ArmSkills:
         phase("bring upright")
         yield from upright
 
-    def push(
-        self, object: str, direction: str, state: WorldState, phase: Callable[[str], None]
-    ) -> Work:
+    def push(self, object: str, direction: str, state: WorldState, phase: Phase) -> Work:
         """Push an object over its surface."""
         target, motions = state.objects[object], self._motions
         along = np.array([*_DIRECTIONS[direction], 0.0])
@@ -324,10 +295,9 @@ class ArmSkills:
         begin, end, q = yield from self._reach.push(at, at + along * (PUSH + 0.02), target)
         yield from motions.close()
         beside_it = partial(require_unmoved, self._objects, target)
-        to_start = self._holding.free(motions.to_joints(q, "approach"))
-        yield from watched_to_end(self._parts, to_start, beside_it)
-        down = self._holding.free(motions.straight(begin, what="approach", speed=SLOW))
-        yield from watched_to_end(self._parts, down, beside_it)
+        yield from self._holding.checked(motions.to_joints(q, "approach"), beside_it)
+        down = motions.straight(begin, what="approach", speed=SLOW)
+        yield from self._holding.checked(down, beside_it)
         phase("push")
         self._objects.hide(target)
         moved = np.array(target.X_WO)
@@ -412,4 +382,4 @@ def _turn(before: ObjectState, after: ObjectState) -> float:
         return 0.0
     if isinstance(before.shape, Cylinder) and before.mesh is None:
         return float(np.arccos(np.clip(abs(R[2, 2]), 0.0, 1.0)))
-    return float(np.arccos(np.clip(0.5 * (np.trace(R) - 1.0), -1.0, 1.0)))
+    return float(np.linalg.norm(rotation_vector(R)))

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -16,8 +15,8 @@ from motion_nodes.extras.tasks.world_state import WorldState
 from motion_nodes.nodes.task.arm_motions import SLOW
 from motion_nodes.nodes.task.holding import LOST_DISTANCE, LOST_WIDTH, Holding
 from motion_nodes.nodes.task.reachability import RETREAT, Reachability, raised
-from motion_nodes.nodes.task.remote_work import Work
-from motion_nodes.nodes.task.skill_parts import SkillParts, require_unmoved, watched_to_end
+from motion_nodes.nodes.task.remote_work import Phase, Work
+from motion_nodes.nodes.task.skill_parts import SkillParts, require_unmoved
 from motion_nodes.typing import Array
 
 WIPE_FORCE, WIPE_SPEED = 5.0, 0.05
@@ -64,9 +63,7 @@ class ContactSkills:
         self._motions, self._objects = parts.motions, parts.objects
         self._compliance = parts.compliance
 
-    def wipe(
-        self, object: str, surface: str, state: WorldState, phase: Callable[[str], None]
-    ) -> Work:
+    def wipe(self, object: str, surface: str, state: WorldState, phase: Phase) -> Work:
         """Press the held object onto a surface, and move over it."""
         motions, compliance, under = self._motions, self._compliance, state.objects[surface]
         phase("find strokes")
@@ -90,10 +87,9 @@ class ContactSkills:
             phase(f"approach {k + 1} of {len(parts)}")
             start = np.array(part[0])
             start[2, 3] += WIPE_GAP
-            to_start = self._holding.free(motions.to_joints(above, "approach"))
-            yield from watched_to_end(self._parts, to_start, above_it)
-            down = self._holding.free(motions.straight(start, what="approach", speed=SLOW))
-            yield from watched_to_end(self._parts, down, above_it)
+            yield from self._holding.checked(motions.to_joints(above, "approach"), above_it)
+            down = motions.straight(start, what="approach", speed=SLOW)
+            yield from self._holding.checked(down, above_it)
             phase(f"wipe {k + 1} of {len(parts)}")
             self._objects.hide(under)
             try:
@@ -168,7 +164,7 @@ class ContactSkills:
             TaskCode.STATE_UNKNOWN,
         )
 
-    def open_drawer(self, object: str, state: WorldState, phase: Callable[[str], None]) -> Work:
+    def open_drawer(self, object: str, state: WorldState, phase: Phase) -> Work:
         """Grasp a handle and pull it."""
         motions, compliance, handle = self._motions, self._compliance, state.objects[object]
         phase("approach")
@@ -181,8 +177,7 @@ class ContactSkills:
         X, away = grasp.X_WG, -grasp.X_WG[:3, 2]
         yield from motions.open()
         there = partial(require_unmoved, self._objects, handle)
-        approach = self._holding.free(motions.to_joints(q, "approach"))
-        yield from watched_to_end(self._parts, approach, there)
+        yield from self._holding.checked(motions.to_joints(q, "approach"), there)
         phase("grasp")
         self._objects.hide(handle)
         way = np.zeros(3)
@@ -224,7 +219,7 @@ class ContactSkills:
                 TaskCode.NOT_PLACED,
             )
 
-    def handover(self, object: str, state: WorldState, phase: Callable[[str], None]) -> Work:
+    def handover(self, object: str, state: WorldState, phase: Phase) -> Work:
         """Hold an object out until a person takes it."""
         phase("move")
         yield from self._holding.held_item(object, state)

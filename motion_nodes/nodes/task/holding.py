@@ -19,8 +19,8 @@ import numpy as np
 from motion_nodes.core.robot.poses import inverse
 from motion_nodes.extras.tasks.task_codes import NO_REASON, Reason, SkillFailed, TaskCode
 from motion_nodes.extras.tasks.world_state import ObjectState, WorldState
-from motion_nodes.nodes.task.remote_work import Work
-from motion_nodes.nodes.task.skill_parts import SkillParts, not_detected
+from motion_nodes.nodes.task.remote_work import Phase, Work
+from motion_nodes.nodes.task.skill_parts import SkillParts, not_detected, watched
 from motion_nodes.typing import Array
 
 CLEARANCE = 3e-3
@@ -173,7 +173,7 @@ class Holding:
             return False
         return not self._parts.params.check_grasp or found > max(LOST_WIDTH, 0.5 * width)
 
-    def resumed(self, work: Work, state: WorldState, phase: Callable[[str], None]) -> Work:
+    def resumed(self, work: Work, state: WorldState, phase: Phase) -> Work:
         """Execute a skill, after completing the finger motion of an interrupted one.
 
         Raises:
@@ -232,6 +232,11 @@ class Holding:
         if load is not None or self._objects.held is not None:
             limit += LOAD_SHARE * min(self._load if load is None else load, LARGEST_LOAD)
         return (yield from self.bounded(motion, limit))
+
+    def checked(self, motion: Work, check: Callable[[], None]) -> Work:
+        """Execute a free motion as :func:`.watched` does, and check once more at its end."""
+        yield from watched(self._parts, self.free(motion), check)
+        check()
 
     def bounded(self, motion: Work, force: float) -> Work:
         """Execute a motion; a larger force at the tool [N] stops the arm."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from motion_nodes.core.ik.problem import IkSettings
-from motion_nodes.core.robot.poses import from_xyz_rpy, inverse, rotation_about
+from motion_nodes.core.robot.poses import from_xyz_rpy, rotation_about, rotation_vector, turned
 from motion_nodes.core.scene.world import World
 from motion_nodes.extras.tasks.skill_poses import MARGIN, GraspPose, backed, grasps_of
 from motion_nodes.extras.tasks.task_codes import SkillFailed, TaskCode
@@ -91,13 +91,13 @@ class Reachability:
             SkillFailed: none is within reach.
         """
         for pose in poses:
-            for turned in _turned(pose):
-                X_BT = turned @ X_OT
+            for X in _turned(pose):
+                X_BT = X @ X_OT
                 q = yield from self._start(raised(X_BT), X_BT, self._world)
                 if q is not None:
-                    return turned, q
+                    return X, q
                 yield
-        poses = [turned @ X_OT for pose in poses for turned in _turned(pose)]
+        poses = [X @ X_OT for pose in poses for X in _turned(pose)]
         raise (yield from self._out_of_reach("the place", poses, self._world))
 
     def pour(self, pose: Array, X_OT: Array, angle: float) -> Work:
@@ -113,8 +113,8 @@ class Reachability:
             SkillFailed: it is not within reach.
         """
         for share in np.linspace(1.0, MIN_TILT / angle, 3).tolist():
-            for turned, higher in itertools.product(_turned(pose), POUR_HIGHER):
-                begin = turned @ X_OT
+            for X, higher in itertools.product(_turned(pose), POUR_HIGHER):
+                begin = X @ X_OT
                 begin[2, 3] += higher
                 for pitch in (share * angle, -share * angle):
                     end = begin @ from_xyz_rpy((0.0, 0.0, 0.0), (0.0, pitch, 0.0))
@@ -412,12 +412,8 @@ def _between(begin: Array, end: Array, s: float) -> Array:
     """Return an interpolated pose, with the rotation about one axis, shape (4, 4)."""
     X = np.array(begin)
     X[:3, 3] += s * (end[:3, 3] - begin[:3, 3])
-    R = (inverse(begin) @ end)[:3, :3]
-    angle = float(np.arccos(np.clip(0.5 * (np.trace(R) - 1.0), -1.0, 1.0)))
-    if angle > 1e-6:
-        axis = np.array([R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]])
-        if (length := float(np.linalg.norm(axis))) > 1e-9:
-            X[:3, :3] = begin[:3, :3] @ rotation_about(axis / length, np.array(s * angle))
+    way = np.array(rotation_vector(end[:3, :3] @ begin[:3, :3].T))
+    X[:3, :3] = turned(begin[:3, :3], s * way)
     return X
 
 

@@ -23,6 +23,8 @@ from motion_nodes.ros.concurrency.loops import ExecutorQueue
 
 Work = Generator[None, None, Any]
 """Yields while it waits; its return value is the result."""
+Phase = Callable[[str], None]
+"""Receives the name of the phase that a skill begins."""
 
 RESPONSE_TIMEOUT = 5.0
 """Max time until a server is available and has responded [s]."""

@@ -226,12 +226,6 @@ def watched(parts: SkillParts, motion: Work, check: Callable[[], None]) -> Work:
         yield
 
 
-def watched_to_end(parts: SkillParts, motion: Work, check: Callable[[], None]) -> Work:
-    """Execute a motion as :func:`watched` does, and check once more at its end."""
-    yield from watched(parts, motion, check)
-    check()
-
-
 def at_rest(parts: SkillParts) -> Work:
     """Wait until the tool does not move, at most REST_TIMEOUT."""
     motions, objects = parts.motions, parts.objects

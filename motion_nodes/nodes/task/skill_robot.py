@@ -19,7 +19,7 @@ from motion_nodes.nodes.task.arm_skills import ArmSkills
 from motion_nodes.nodes.task.contact_skills import ContactSkills
 from motion_nodes.nodes.task.holding import Holding
 from motion_nodes.nodes.task.reachability import Reachability
-from motion_nodes.nodes.task.remote_work import Work
+from motion_nodes.nodes.task.remote_work import Phase, Work
 from motion_nodes.nodes.task.skill_parts import NavigatedBase, SkillParts
 
 ARRIVED = 0.5
@@ -33,7 +33,7 @@ class MobileSkills:
         self._parts, self._holding, self._base = parts, holding, base
         self._motions, self._objects = parts.motions, parts.objects
 
-    def navigate(self, location: str, state: WorldState, phase: Callable[[str], None]) -> Work:
+    def navigate(self, location: str, state: WorldState, phase: Phase) -> Work:
         """Drive to an object or a place."""
         base, target = self._base, state.objects.get(location)
         if target is None and location not in state.places:
@@ -101,7 +101,7 @@ class RobotSkills:
         if parts.base is not None:
             self._works["navigate"] = MobileSkills(parts, self.holding, parts.base).navigate
 
-    def work_of(self, step: PlanStep, state: WorldState, phase: Callable[[str], None]) -> Work:
+    def work_of(self, step: PlanStep, state: WorldState, phase: Phase) -> Work:
         """Return the work of a step.
 
         Args:
