@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,33 +57,25 @@ def check_policy(runner: PolicyRunner, robot: Robot) -> list[CheckFinding]:
     ]
 
 
-def _joints(runner: PolicyRunner, robot: Robot) -> list[CheckFinding]:
+def _joints(runner: PolicyRunner, robot: Robot) -> Iterator[CheckFinding]:
     trained, own = runner.spec.joints.names, robot.joint_names
-    found = []
     shared = [name for name in own if name in trained]
     if list(trained) == shared:
-        found.append(CheckFinding("ok", "joints", f"{len(trained)}, in the robot's order"))
+        yield CheckFinding("ok", "joints", f"{len(trained)}, in the robot's order")
     else:
-        found.append(
-            CheckFinding(
-                "note", "joints",
-                f"order of training: {', '.join(trained)}; the robot's is another, so they are "
-                "matched by name",
-            )
-        )  # fmt: skip
+        text = f"order of training: {', '.join(trained)}; the robot's is another, so they are "
+        yield CheckFinding("note", "joints", text + "matched by name")
     others = [name for name in own if name not in runner.spec.commanded_joints]
     if others:
         text = f"not commanded by the policy: {', '.join(others)}"
-        found.append(CheckFinding("note", "joints", text))
+        yield CheckFinding("note", "joints", text)
     unused = [name for name in trained if name not in own]
     if unused:
         text = f"of training, which the robot does not have and the policy does not use: {unused}"
-        found.append(CheckFinding("warning", "joints", text))
-    return found
+        yield CheckFinding("warning", "joints", text)
 
 
-def _inputs(runner: PolicyRunner, robot: Robot) -> list[CheckFinding]:
-    found = []
+def _inputs(runner: PolicyRunner, robot: Robot) -> Iterator[CheckFinding]:
     for term in runner.spec.observations:
         history = f", {term.history} steps" if term.history > 1 else ""
         frame = ", in the world frame" if term.name.endswith("_w") else ""
@@ -93,20 +86,19 @@ def _inputs(runner: PolicyRunner, robot: Robot) -> list[CheckFinding]:
         elif frame:
             level = "warning"
             text += "; topics of robots give vectors in the body frame, they are converted"
-        found.append(CheckFinding(level, "inputs", text))
+        yield CheckFinding(level, "inputs", text)
     spec = runner.spec
     if spec.command_gain is not None:
         text = f"the command is multiplied by {spec.command_gain.tolist()} before it is observed"
         if spec.command_limit is not None:
             text += f", and limited to {spec.command_limit.round(3).tolist()}"
-        found.append(CheckFinding("note", "command", text))
+        yield CheckFinding("note", "command", text)
     needs = runner.sources
     if "odometry" in needs:
         text = "linear velocities are from odometry, which is inaccurate on most legged robots"
-        found.append(CheckFinding("warning", "inputs", text))
+        yield CheckFinding("warning", "inputs", text)
     if "imu" in needs and robot.kind == "arm":
-        found.append(CheckFinding("warning", "inputs", "an arm has no IMU"))
-    return found
+        yield CheckFinding("warning", "inputs", "an arm has no IMU")
 
 
 def _dead_inputs(runner: PolicyRunner) -> list[CheckFinding]:
@@ -144,25 +136,16 @@ def _scales(runner: PolicyRunner, robot: Robot) -> list[CheckFinding]:
     outside = (default < robot.limits.lower) | (default > robot.limits.upper)
     for i in np.flatnonzero(outside & runner.commanded):
         degrees = "; it looks like degrees" if abs(default[i]) > FULL_TURN else ""
-        found.append(
-            CheckFinding(
-                "error", "defaults",
-                f"{robot.joint_names[i]} is {default[i]:g}, outside {robot.limits.lower[i]:g} to "
-                f"{robot.limits.upper[i]:g} rad or m{degrees}",
-            )
-        )  # fmt: skip
+        bounds = f"{robot.limits.lower[i]:g} to {robot.limits.upper[i]:g} rad or m{degrees}"
+        text = f"{robot.joint_names[i]} is {default[i]:g}, outside {bounds}"
+        found.append(CheckFinding("error", "defaults", text))
     for term in runner.spec.actions:
         largest = float(np.abs(term.scale).max())
         if "position" in term.kind.value and largest > math.pi:
-            found.append(
-                CheckFinding(
-                    "warning", "scales",
-                    f"an action of 1 moves a joint by {largest:g} rad; it looks like degrees",
-                )
-            )  # fmt: skip
-    return found or [
-        CheckFinding("ok", "defaults", "default positions are within the robot's limits")
-    ]
+            text = f"an action of 1 moves a joint by {largest:g} rad; it looks like degrees"
+            found.append(CheckFinding("warning", "scales", text))
+    text = "default positions are within the robot's limits"
+    return found or [CheckFinding("ok", "defaults", text)]
 
 
 def _gains(runner: PolicyRunner, robot: Robot) -> list[CheckFinding]:
@@ -189,17 +172,16 @@ def _gains(runner: PolicyRunner, robot: Robot) -> list[CheckFinding]:
     return found or [CheckFinding("ok", "gains", "gains of training and drives are similar")]
 
 
-def _timing(runner: PolicyRunner, robot: Robot) -> list[CheckFinding]:
+def _timing(runner: PolicyRunner, robot: Robot) -> Iterator[CheckFinding]:
     spec, step = runner.spec, robot.description.simulation.timestep
     text = (
         f"{1.0 / spec.period:g} Hz, every {spec.decimation} physics steps of "
         f"{1e3 * spec.physics_dt:g} ms"
     )
-    found = [CheckFinding("ok", "timing", text)]
+    yield CheckFinding("ok", "timing", text)
     if step > spec.physics_dt:
         text = f"the simulation's time step of {1e3 * step:g} ms is longer than that of training"
-        found.append(CheckFinding("warning", "timing", text))
-    return found
+        yield CheckFinding("warning", "timing", text)
 
 
 def replay_divergence(runner: PolicyRunner, observations: ArrayLike, actions: ArrayLike) -> Array:
