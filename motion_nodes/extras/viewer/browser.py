@@ -28,14 +28,10 @@ from motion_nodes.extras.viewer.page_server import (
     RELEASE_PATH,
     RESUME_PATH,
     STOP_PATH,
-    PageAddress,
     PageSettings,
-    address_of,
+    ServedPage,
     set_theme,
-    start_server,
-    stop_server,
 )
-from motion_nodes.extras.viewer.page_token import page_token
 from motion_nodes.extras.viewer.panel_style import (
     DEG,
     RAD,
@@ -209,7 +205,7 @@ class ViewPanel:
         self._setup.set_dark(bool(self.dark.value))
 
 
-class BrowserViewer:
+class BrowserViewer(ServedPage):
     """Serves a page that displays robots and accepts commands for them.
 
     Updates of a :meth:`robot` may come from any thread at any rate: only the newest is kept, and
@@ -246,7 +242,6 @@ class BrowserViewer:
     ) -> None:
         """Start the server and its threads, without callbacks."""
         page = page or PageSettings()
-        self._token = page_token() if page.require_token else None
         names = [robot.name for robot in robots]
         if len(set(names)) != len(names):
             raise InvalidConfig(
@@ -301,8 +296,7 @@ class BrowserViewer:
         }  # fmt: skip
         if stops:
             actions |= {STOP_PATH: self._stop_all, RESUME_PATH: self._resume}
-        address = PageAddress(page.host, page.port, page.port_search)
-        self._server = start_server(address, page.title, page.dark, self._token, actions)
+        super().__init__(page, actions)
         self._loop = self._server.get_event_loop()
         self._driving = BaseDriving(self._server, self.send_twist)
         self._drawing = DrawLoop(1.0 / page.rate, self._draw, self._page_open, self._animated)
@@ -324,11 +318,6 @@ class BrowserViewer:
         self._server.on_client_connect(self._client_connected)
         self._server.on_client_disconnect(self._client_left)
         self._drawing.start()
-
-    @property
-    def url(self) -> str:
-        """Address of the page, with the actual port and the token."""
-        return address_of(self._server, self._token)
 
     @property
     def client_count(self) -> int:
@@ -371,13 +360,7 @@ class BrowserViewer:
         self._closed.set()
         self._driving.close()
         self._drawing.close()
-        stop_server(self._server)
-
-    def __enter__(self) -> BrowserViewer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        super().close()
 
     # ---- updates
 

@@ -35,7 +35,7 @@ import socket
 import urllib.parse
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Self
 
 import rich
 import viser
@@ -45,6 +45,7 @@ from websockets.http11 import Request, Response
 
 from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.extras.viewer import drive_panel
+from motion_nodes.extras.viewer.page_token import page_token
 from motion_nodes.extras.viewer.scene_setup import PHONE_WIDTH, SHEET
 
 _LOGGER = logging.getLogger("motion_nodes.page")
@@ -410,58 +411,6 @@ class PageSettings:
             )
 
 
-class PageAddress(NamedTuple):
-    """Where a page is served."""
-
-    host: str
-    """Address to listen on."""
-    port: int
-    """First port to try; 0: any free port."""
-    search: int = 10
-    """Number of further ports to try."""
-
-
-def start_server(
-    address: PageAddress,
-    title: str,
-    dark: bool,
-    token: str | None,
-    actions: Mapping[str, Callable[[], object]] | None = None,
-) -> viser.ViserServer:
-    """Start viser on a free port.
-
-    Args:
-        address: where it listens.
-        title: title of the panel.
-        dark: use the dark theme.
-        token: required of every request; None: no access control.
-        actions: called for requests of these paths, see :class:`.PageAccess`.
-
-    Raises:
-        InvalidConfig: the host or port cannot be used.
-        PortInUse: no port is free.
-    """
-    host, port, search = address
-    chosen = free_port(host, port, search)
-    with quiet_viser(), _guarded_servers(PageAccess(token, actions, title)):
-        server = viser.ViserServer(host=host, port=chosen, label=title, verbose=False)
-    taken = server.get_port()
-    if taken != chosen and port and not port <= taken <= port + search:
-        # Another program bound the port after the check, and viser chose a different one.
-        stop_server(server)
-        raise PortInUse(
-            f"Port {chosen} on {host} was bound by another program; start the viewer again."
-        )
-    set_theme(server, dark)
-    return server
-
-
-def stop_server(server: viser.ViserServer) -> None:
-    """Stop a server and release its port."""
-    with quiet_viser():
-        server.stop()
-
-
 def set_theme(server: viser.ViserServer, dark: bool) -> None:
     """Apply the dark or light theme to all pages of a server."""
     # No share button: it would make the robots controllable from the internet.
@@ -470,10 +419,54 @@ def set_theme(server: viser.ViserServer, dark: bool) -> None:
     )
 
 
-def address_of(server: viser.ViserServer, token: str | None) -> str:
-    """Return the address of the page, with the actual port and the token."""
-    host = server.get_host()
-    if host in ("", "0.0.0.0", "::"):
-        host = "localhost"
-    address = f"http://{f'[{host}]' if ':' in host else host}:{server.get_port()}"
-    return address if token is None else f"{address}/?token={token}"
+class ServedPage:
+    """A page that viser serves on a free port; a context manager.
+
+    Args:
+        page: address and look.
+        actions: called for requests of these paths, see :class:`.PageAccess`.
+
+    Raises:
+        InvalidConfig: the host or port cannot be used.
+        PortInUse: no port is free.
+    """
+
+    def __init__(
+        self, page: PageSettings, actions: Mapping[str, Callable[[], object]] | None = None
+    ) -> None:
+        host, port, last = page.host, page.port, page.port + page.port_search
+        chosen = free_port(host, port, page.port_search)
+        self._token = page_token() if page.require_token else None
+        with quiet_viser(), _guarded_servers(PageAccess(self._token, actions, page.title)):
+            self._server = viser.ViserServer(
+                host=host, port=chosen, label=page.title, verbose=False
+            )
+        taken = self._server.get_port()
+        if taken != chosen and port and not port <= taken <= last:
+            # Another program bound the port after the check, and viser chose a different one.
+            ServedPage.close(self)
+            raise PortInUse(
+                f"Port {chosen} on {host} was bound by another program; start the viewer again."
+            )
+        set_theme(self._server, page.dark)
+
+    @property
+    def url(self) -> str:
+        """Address of the page, with the actual port and the token."""
+        host = self._server.get_host()
+        if host in ("", "0.0.0.0", "::"):
+            host = "localhost"
+        host = f"[{host}]" if ":" in host else host
+        address = f"http://{host}:{self._server.get_port()}"
+        return address if self._token is None else f"{address}/?token={self._token}"
+
+    def close(self) -> None:
+        """Stop the server and release its port."""
+        with quiet_viser():
+            self._server.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

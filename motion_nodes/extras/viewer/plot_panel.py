@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import viser
@@ -19,13 +18,7 @@ from viser import uplot
 
 from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.extras.viewer.joint_panel import short_labels
-from motion_nodes.extras.viewer.page_server import (
-    PageAddress,
-    address_of,
-    start_server,
-    stop_server,
-)
-from motion_nodes.extras.viewer.page_token import page_token
+from motion_nodes.extras.viewer.page_server import PageSettings, ServedPage
 from motion_nodes.extras.viewer.panel_style import RAD, AngleUnit, on_loop, plain
 from motion_nodes.typing import Array
 
@@ -271,7 +264,7 @@ def data_of(curves: Curves) -> tuple[Array, ...]:
     return (curves.times, *curves.values, *lines)
 
 
-class LearningPage:
+class LearningPage(ServedPage):
     """Serves the learning curve of one run; a context manager.
 
     Args:
@@ -285,19 +278,13 @@ class LearningPage:
     """
 
     def __init__(self, title: str, port: int, *, host: str = "127.0.0.1") -> None:
-        self._token = page_token()
-        self._server = start_server(PageAddress(host, port), title, False, self._token)
+        super().__init__(PageSettings(port, host, title=title))
         gui = self._server.gui
         self.status = gui.add_markdown("Waiting for the first update.")
         self.plots = [
             _plot(gui, name, bounds, colour)
             for (name, bounds), colour in zip(CURVES.items(), COLOURS, strict=False)
         ]
-
-    @property
-    def url(self) -> str:
-        """Address of the page."""
-        return address_of(self._server, self._token)
 
     def show(self, steps: ArrayLike, returns: ArrayLike, success: ArrayLike, status: str) -> None:
         """Replace the curves.
@@ -314,16 +301,6 @@ class LearningPage:
             known = np.isfinite(y)
             plot.data = (x[known], y[known])
         self.status.content = plain(status)
-
-    def close(self) -> None:
-        """Stop the server."""
-        stop_server(self._server)
-
-    def __enter__(self) -> LearningPage:
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self.close()
 
 
 def _plot(

@@ -19,13 +19,7 @@ from motion_nodes.core.scene.link_geometry import LinkGeometry
 from motion_nodes.core.scene.sphere_set import Coverage, SphereSet
 from motion_nodes.errors import InvalidCommand, MotionError, UnknownFrame
 from motion_nodes.extras.viewer.joint_panel import show_value
-from motion_nodes.extras.viewer.page_server import (
-    PageAddress,
-    address_of,
-    start_server,
-    stop_server,
-)
-from motion_nodes.extras.viewer.page_token import page_token
+from motion_nodes.extras.viewer.page_server import PageSettings, ServedPage
 from motion_nodes.extras.viewer.panel_style import SECONDARY, by_user, keep_in_range, plain
 from motion_nodes.extras.viewer.robot_view import Appearance, RobotView, bounding_sphere
 from motion_nodes.extras.viewer.scene_setup import SceneSetup
@@ -340,7 +334,7 @@ class SpherePicture:
         return colours
 
 
-class SphereEditor:
+class SphereEditor(ServedPage):
     """Serves the page of one editing session; a context manager.
 
     All edits are executed in order on one thread, because fitting spheres may take seconds.
@@ -367,10 +361,8 @@ class SphereEditor:
         shadows: bool = True,
     ) -> None:
         self.session = session
-        token = self._token = page_token()
-        self._server = start_server(
-            PageAddress(host, port), f"spheres of {session.robot.name}", dark, token
-        )
+        title = f"spheres of {session.robot.name}"
+        super().__init__(PageSettings(port, host, title=title, dark=dark))
         self._work = CallbackQueue(lambda: False)
         self._numbers = itertools.count()
         self._resized: tuple[tuple[str, int], float] | None = None
@@ -382,21 +374,10 @@ class SphereEditor:
         SceneSetup(self._server, [sphere], dark, shadows=shadows)
         self._submit(lambda: None)
 
-    @property
-    def url(self) -> str:
-        """Address of the page."""
-        return address_of(self._server, self._token)
-
     def close(self) -> None:
         """Complete pending edits, close the page and release the port."""
         self._work.close()
-        stop_server(self._server)
-
-    def __enter__(self) -> SphereEditor:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        super().close()
 
     def _add_panel(self) -> None:
         gui, session = self._server.gui, self.session
