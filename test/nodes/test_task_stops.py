@@ -537,11 +537,11 @@ def test_a_motion_that_a_contact_stops_fails_with_that_code(at_start, afterwards
         return SimpleNamespace(values=[KeyValue(key=key, value=value) for key, value in pairs])
 
     motions: Any = object.__new__(ArmMotions)
-    motions.arm = SimpleNamespace(name="arm")
+    motions.arm = SimpleNamespace(name="arm", joint_names=["panda_joint1"])
     motions._move = SimpleNamespace(execute=execute)
     motions._controller = SimpleNamespace(newest=newest)
     with pytest.raises(SkillFailed, match="home: ") as caught:
-        list(motions._to({"panda_joint1": 0.0}, "home"))
+        list(motions.to_joints(np.zeros(1), "home"))
     assert caught.value.code == code
     assert afterwards.get(CONTACT, "the controller aborted") in str(caught.value)
 
