@@ -103,11 +103,11 @@ class LinkGeometry:
         """Return the same geometry with samples no farther apart than ``spacing`` [m]."""
         return self if self.spacing <= spacing else LinkGeometry(self.corners, spacing)
 
-    @property
+    @functools.cached_property
     def bounds(self) -> Array:
         """Min and max corner of the bounding box of the surface [m], shape (2, 3)."""
         points = self.corners.reshape(-1, 3)
-        return np.stack((points.min(axis=0), points.max(axis=0)))
+        return frozen(np.stack((points.min(axis=0), points.max(axis=0))))
 
     @functools.cached_property
     def dense(self) -> Array:
@@ -187,6 +187,13 @@ class LinkGeometry:
         distance = np.asarray(self._samples_tree.query(points)[0], dtype=np.float64)
         return np.where(self.is_solid(points), distance, -distance)
 
+    def distance_outside(self, points: Array) -> Array:
+        """Return the distance of points outside from the surface [m], 0 inside, shape (m,)."""
+        distance = np.zeros(len(points))
+        beyond = ~self.is_solid(points)
+        distance[beyond] = self._samples_tree.query(points[beyond])[0]
+        return distance
+
     def touched_by(self, points: Array, within: float) -> bool:
         """Return whether any point [m] is inside, or within a distance of the surface."""
         low, high = self.bounds
@@ -207,6 +214,11 @@ class LinkGeometry:
         found[within] = solid[tuple(place[within].T)]
         return found
 
+    @functools.cached_property
+    def _near(self) -> dict[float, tuple[Array, Array]]:
+        """Results of :meth:`around` by reach."""
+        return {}
+
     def around(self, reach: float) -> tuple[Array, Array]:
         """Return the free volume elements near the geometry, and their distances.
 
@@ -218,12 +230,16 @@ class LinkGeometry:
         """
         from scipy import ndimage
 
+        if reach in self._near:
+            return self._near[reach]
         solid, first = self._grid
         margin = math.ceil(reach / self.spacing) + 1
         free = ~np.pad(solid, margin)
         distance = self.spacing * ndimage.distance_transform_edt(free)
         near = free & (distance <= reach)
-        return first + self.spacing * (np.argwhere(near) - margin), distance[near]
+        places = first + self.spacing * (np.argwhere(near) - margin)
+        self._near[reach] = frozen(places), frozen(distance[near])
+        return self._near[reach]
 
     @functools.cached_property
     def _samples_tree(self) -> Any:
@@ -234,8 +250,11 @@ class LinkGeometry:
         solid, first = self._grid
         edge = solid & ~ndimage.binary_erosion(solid)
         places = first + self.spacing * np.argwhere(edge)
-        from_surface = cKDTree(self.surface).query(places)[0]
-        return cKDTree(np.concatenate((self.surface, places[from_surface > 1.5 * self.spacing])))
+        # Balancing takes as long as the building itself, and saves nothing in the queries.
+        tree = functools.partial(cKDTree, balanced_tree=False, compact_nodes=False)
+        surface = tree(self.surface)
+        apart = np.isinf(surface.query(places, distance_upper_bound=1.5 * self.spacing)[0])
+        return tree(np.concatenate((self.surface, places[apart]))) if apart.any() else surface
 
 
 def _enclosed(shell: NDArray[np.bool_]) -> NDArray[np.bool_]:

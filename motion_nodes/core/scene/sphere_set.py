@@ -22,10 +22,9 @@ from motion_nodes.core.robot.tree import frozen
 from motion_nodes.core.robot.yaml_schema import decode, read_yaml, yaml_text
 from motion_nodes.core.scene.link_geometry import LinkGeometry
 from motion_nodes.errors import InvalidCommand, InvalidConfig, InvalidDescription, UnknownFrame
+from motion_nodes.kernels.sphere_fit import DescentRules, count_within, descend, nearest
 from motion_nodes.typing import Array
 
-_BLOCK = 128
-"""Points whose distances are computed at once."""
 _ROUNDS, _STEPS = 3, 30
 _STEP = 0.08
 """Initial step relative to the accuracy; steps decrease to zero."""
@@ -35,7 +34,6 @@ _WITHIN = 0.08
 """Desired depth of the surface inside spheres, relative to the accuracy."""
 _EDGE = 0.25
 """Width of a sphere's edge band, relative to the accuracy."""
-_DECAY, _DECAY_SQUARES = 0.9, 0.99
 _CANDIDATES = 800
 _TARGETS = 3000  # number of points to cover while spheres are selected
 _GROWTH = 0.35
@@ -101,27 +99,13 @@ def reach_beyond(spheres: Array, geometry: LinkGeometry) -> Array:
     shells = _shells(spheres)
     free = outside(spheres, shells) > -1e-9
     reach = np.zeros(len(shells))
-    reach[free] = np.maximum(-geometry.depth(shells[free]), 0.0)
+    reach[free] = geometry.distance_outside(shells[free])
     return np.asarray(reach.reshape(len(spheres), -1).max(axis=1))
 
 
 def outside(spheres: Array, points: Array) -> Array:
     """Return the signed distance of points from all spheres, negative inside [m], shape (m,)."""
     return nearest(spheres, points)[0]
-
-
-def nearest(spheres: Array, points: Array) -> tuple[Array, NDArray[np.intp]]:
-    """Return the signed distance of points from all spheres [m], and the closest one, (m,) each."""
-    from scipy.spatial.distance import cdist
-
-    beyond, owner = np.empty(len(points)), np.empty(len(points), np.intp)
-    step = max(1, 2_000_000 // len(spheres))
-    for begin in range(0, len(points), step):
-        part = slice(begin, begin + step)
-        distance = cdist(points[part], spheres[:, :3]) - spheres[:, 3]
-        owner[part] = distance.argmin(axis=1)
-        beyond[part] = distance[np.arange(len(distance)), owner[part]]
-    return beyond, owner
 
 
 def some(points: Array, count: int, rng: np.random.Generator) -> Array:
@@ -190,91 +174,26 @@ def refine(spheres: Array, geometry: LinkGeometry, accuracy: float) -> Array:
     found = np.array(spheres, dtype=np.float64)
     for k in range(_ROUNDS):
         points = np.concatenate((held, near[kept]))
-        found = _descended(found, points, len(held), weights, accuracy, k)
+        found = descend(found, points, weights, _rules(accuracy, k))
         # Add corners that the samples missed.
         lacking = outside(found, surface)
         held = np.concatenate((held, surface[lacking > 0.3 * _WITHIN * accuracy]))
     return found
 
 
-def _descended(
-    spheres: Array,
-    points: Array,
-    held: int,
-    weights: Array,
-    accuracy: float,
-    part: int,
-) -> Array:
-    """Return spheres after the steps of one round, the ``part``-th of all."""
-    found = spheres.copy()
-    owners = _Owners(points)
-    mean, square = np.zeros_like(found), np.zeros_like(found)
-    for step in range(_STEPS):
-        share = (part + step / _STEPS) / _ROUNDS
-        gradient = _gradient(found, owners, held, weights, accuracy, 0.3 + 1.7 * share)
-        mean = _DECAY * mean + (1.0 - _DECAY) * gradient
-        square = _DECAY_SQUARES * square + (1.0 - _DECAY_SQUARES) * gradient**2
-        straight = mean / (1.0 - _DECAY ** (step + 1))
-        size = np.sqrt(square / (1.0 - _DECAY_SQUARES ** (step + 1))) + 1e-9
-        found -= _STEP * accuracy * (1.0 - share) * straight / size
-        found[:, 3] = np.maximum(found[:, 3], 0.2 * accuracy)
-    return found
-
-
-class _Owners:
-    """The sphere that contains each of many points deepest, in single precision.
-
-    Its distances have errors of some micrometres, so that the sphere is one of the deepest.
-    """
-
-    def __init__(self, points: Array) -> None:
-        self.points = points
-        self._middle = points.mean(axis=0)
-        p = points - self._middle
-        # Rows (p, p.p, 1): products with (-2 c, 1, c.c) are squared distances.
-        rows = np.column_stack((p, np.einsum("ij,ij->i", p, p), np.ones(len(p))))
-        # In blocks that OpenBLAS does not distribute over its threads, which would take longer.
-        padded = np.pad(rows, ((0, -len(rows) % _BLOCK), (0, 0)))
-        self._rows = padded.reshape(-1, _BLOCK, 5).astype(np.float32)
-        self._room = np.empty((*self._rows.shape[:2], 0), np.float32)
-
-    def of(self, spheres: Array) -> NDArray[np.intp]:
-        """Return the index of each point's sphere, shape (m,)."""
-        c = spheres[:, :3] - self._middle
-        columns = np.vstack((-2.0 * c.T, np.ones(len(c)), np.einsum("ij,ij->i", c, c)))
-        if self._room.shape[2] != len(c):
-            self._room = np.empty((*self._rows.shape[:2], len(c)), np.float32)
-        beyond = np.matmul(self._rows, columns.astype(np.float32), out=self._room)
-        np.sqrt(np.maximum(beyond, 0.0, out=beyond), out=beyond)
-        beyond -= spheres[:, 3].astype(np.float32)
-        owner: NDArray[np.intp] = beyond.argmin(axis=2).reshape(-1)
-        return owner[: len(self.points)]
-
-
-def _gradient(
-    spheres: Array, owners: _Owners, held: int, weights: Array, accuracy: float, firmness: float
-) -> Array:
-    """Return the gradient of the loss with respect to centres and radii, shape (n, 4).
-
-    Args:
-        spheres: shape (n, 4).
-        owners: of points to cover, then of points that should be outside [m].
-        held: number of points to cover.
-        weights: weights of the other points.
-        accuracy: desired max excess [m].
-        firmness: weight of the coverage; increases during the descent.
-    """
-    owner = owners.of(spheres)
-    away = owners.points - spheres[owner, :3]
-    length = np.sqrt(np.einsum("ij,ij->i", away, away))
-    away /= np.maximum(length, 1e-9)[:, None]
-    distance = length - spheres[owner, 3]
-    lacking = np.maximum(distance[:held] + _WITHIN * accuracy, 0.0) / accuracy
-    at_edge = np.maximum(1.0 - np.abs(distance[held:]) / (_EDGE * accuracy), 0.0)
-    pull = np.concatenate((_HOLD * firmness * lacking, -weights * at_edge / _EDGE))
-    columns = [*(pull * away.T), pull]
-    sums = [np.bincount(owner, column, minlength=len(spheres)) for column in columns]
-    return -np.stack(sums, axis=1).astype(np.float64)
+def _rules(accuracy: float, part: int) -> DescentRules:
+    """Return the parameters of one round, the ``part``-th of all."""
+    return DescentRules(
+        steps=_STEPS,
+        begin=part / _ROUNDS,
+        end=(part + 1) / _ROUNDS,
+        hold=_HOLD / accuracy,
+        within=_WITHIN * accuracy,
+        edge=_EDGE * accuracy,
+        pull=1.0 / _EDGE,
+        size=_STEP * accuracy,
+        least=0.2 * accuracy,
+    )
 
 
 def fit_spheres(geometry: LinkGeometry, accuracy: float) -> Array:
@@ -340,8 +259,6 @@ class _Cover:
     """Selection of spheres that cover samples of a geometry."""
 
     def __init__(self, geometry: LinkGeometry) -> None:
-        from scipy.spatial.distance import cdist
-
         rng = np.random.default_rng(0)
         surface, inner = geometry.surface, geometry.elements
         targets = (some(surface, _TARGETS, rng), some(inner, _TARGETS // 3, rng))
@@ -353,7 +270,7 @@ class _Cover:
             )
         )
         self._depths = np.maximum(geometry.depth(self._centres), 0.0)
-        self._beyond = cdist(np.concatenate(targets), self._centres) - self._depths
+        self._targets = np.concatenate(targets)
 
     def greedy(self, accuracy: float) -> Array:
         """Return spheres selected greedily until almost all samples are covered.
@@ -362,15 +279,14 @@ class _Cover:
         require as many spheres as all others.
         """
         more = (1.0 - _GROWTH) * accuracy
-        held_by = self._beyond <= more
-        gains = held_by.sum(axis=0)
-        is_open = np.ones(len(held_by), bool)
+        left, reach = self._targets, self._depths + more
+        gains = count_within(left, self._centres, reach)
         taken: list[int] = []
         while gains.max() > 0:
-            taken.append(int(gains.argmax()))
-            new = (self._beyond[:, taken[-1]] <= accuracy) & is_open
-            gains -= held_by[new].sum(axis=0)
-            is_open &= ~new
+            taken.append(k := int(gains.argmax()))
+            new = np.linalg.norm(left - self._centres[k], axis=1) <= self._depths[k] + accuracy
+            gains -= count_within(left[new], self._centres, reach)
+            left = left[~new]
         return np.column_stack((self._centres[taken], self._depths[taken] + more))
 
 
