@@ -554,13 +554,10 @@ class ExactChecks:
         contacts = limit_contacts(self._limits, values)
         if not (np.abs(values) < _FAR).all():
             return in_order(contacts)
-        with self._memory() as memory:
-            whole = self._whole(values[np.newaxis])
-            _, out, found = memory.sweep(whole, np.zeros(1), most=_MOST_CONTACTS)
-            X = memory.work.X.copy()
+        found, X = self._contacts(values)
         worst: dict[tuple[str, str], Contact] = {}
         seen: Counter[tuple[str, str]] = Counter()
-        for one, two, key in found[: int(out[3])].tolist():
+        for one, two, key in found:
             names, kind, pieces = self._pair(X, one, two, key)
             seen[names] += 1
             if seen[names] > _MOST_OF_A_PAIR:
@@ -570,6 +567,27 @@ class ExactChecks:
             if names not in worst or depth > worst[names].depth:
                 worst[names] = Contact(kind, names, depth, frozen(position), frozen(normal))
         return in_order([*contacts, *worst.values()])
+
+    def touching(self, q: ArrayLike) -> set[tuple[str, str]]:
+        """Return the pairs of the robot's bodies in contact, without depths, which take longer.
+
+        Args:
+            q: finite positions [rad or m], shape (n,).
+
+        Raises:
+            InvalidCommand: wrong number of positions.
+        """
+        found, _ = self._contacts(checked_configurations(q, self._joint_names, 1))
+        pairs, bodies = self._table.pairs, self._bodies
+        keys = {key for *_, key in found if key >= 0}
+        return {(bodies[pairs[key, 0]].name, bodies[pairs[key, 1]].name) for key in keys}
+
+    def _contacts(self, q: Array) -> tuple[list[list[int]], Array]:
+        """Return the pieces in contact and the key of their pair, and the poses of all rows."""
+        with self._memory() as memory:
+            whole = self._whole(q[np.newaxis])
+            _, out, found = memory.sweep(whole, np.zeros(1), most=_MOST_CONTACTS)
+            return found[: int(out[3])].tolist(), memory.work.X.copy()
 
     def problems(self, q: ArrayLike, tolerance: float = 0.0) -> tuple[str, ...]:
         """Return all violations as text, as ``CollisionChecker.problems`` does.

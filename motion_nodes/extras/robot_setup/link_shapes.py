@@ -462,7 +462,7 @@ def excess_pairs(
         zip(kinematics.frame_names, np.swapaxes(kinematics.frames_batch(Q), 0, 1), strict=True)
     )
     bodies = {body.name: body for body in link_bodies(robot)}
-    touching: dict[int, set[frozenset[str]]] = {}
+    touching: dict[int, set[tuple[str, str]]] = {}
     found = []
     for pair in pairs:
         a, b = (bodies[name] for name in pair)
@@ -473,8 +473,8 @@ def excess_pairs(
         rows = deepest[np.unique(np.linspace(0, len(deepest) - 1, _PAIRS_LOOKED_AT).astype(int))]
         for row in rows.tolist():
             if row not in touching:
-                touching[row] = {frozenset(c.pair) for c in checker.exact.explain(Q[row])}
-            if frozenset(pair) in touching[row]:
+                touching[row] = checker.exact.touching(Q[row])
+            if pair in touching[row] or pair[::-1] in touching[row]:
                 break
         else:
             found.append(pair)
