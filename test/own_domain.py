@@ -18,17 +18,34 @@ from typing import IO
 
 from motion_nodes.ros.transports import choose_transports
 
+DOMAINS = range(64, 102)
+"""Domains of tests. Only 0 to 101 are safe with Linux's ephemeral ports; people and examples choose
+small numbers, and may start a suite while tests run."""
+
+
+def has_a_suite(domain: int) -> bool:
+    """Return whether a node of a suite runs in a domain, by the locks on nodes' names."""
+    folder = Path(tempfile.gettempdir()) / f"motion_nodes-{os.getuid()}"
+    for path in folder.glob(f"{domain}.*.lock"):
+        try:
+            with path.open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return True
+    return False
+
 
 def _own_domain() -> tuple[int, IO[str]]:
-    """Return a ROS domain that no other test run on this machine uses, and its lock.
-
-    Only 0 to 101 are safe with Linux's ephemeral ports; 0 is the default, with real robots.
-    """
+    """Return a ROS domain that no other test run or suite on this machine uses, and its lock."""
     folder = Path(tempfile.gettempdir()) / f"motion_nodes-test-domains-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
-    domains = list(range(1, 102))
+    domains = list(DOMAINS)
     random.SystemRandom().shuffle(domains)
     for domain in domains:
+        if has_a_suite(domain):
+            continue
         file = (folder / str(domain)).open("a")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -36,7 +53,7 @@ def _own_domain() -> tuple[int, IO[str]]:
             file.close()
             continue
         return domain, file
-    raise RuntimeError("all ROS domains from 1 to 101 are in use by test runs")
+    raise RuntimeError(f"all ROS domains from {DOMAINS[0]} to {DOMAINS[-1]} are in use")
 
 
 _DOMAIN, _DOMAIN_LOCK = _own_domain()

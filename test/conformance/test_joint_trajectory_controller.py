@@ -278,12 +278,14 @@ def test_cancel_decelerates(peer, sign):
     peer.rest()
     k = peer.reports.messages[0].joint_names.index(J1)
     speeds = np.abs([m.reference.velocities[k] for m in peer.reports.messages])
-    steps = -np.diff(speeds) / np.diff([seconds(m.header.stamp) for m in peer.reports.messages])
-    assert speeds[0] > 0.2
-    assert 0.2 < np.max(steps) < 0.6
+    stamps = np.array([seconds(m.header.stamp) for m in peer.reports.messages])
+    # Until the request arrives, which takes a while on a busy machine, the joint accelerates.
+    first = int(np.argmax(speeds))
+    assert speeds[first] > 0.2
+    assert 0.2 < np.max(-np.diff(speeds[first:]) / np.diff(stamps[first:])) < 0.6
     places = [m.reference.positions[k] for m in peer.reports.messages]
-    way = sign * (places[-1] - places[0])
-    assert way == pytest.approx(speeds.max() ** 2 / (2.0 * 0.5), rel=0.25)
+    way = sign * (places[-1] - places[first])
+    assert way == pytest.approx(speeds[first] ** 2 / (2.0 * 0.5), rel=0.25)
 
 
 def test_cancel_along_the_path(plain):

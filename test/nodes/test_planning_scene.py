@@ -290,4 +290,14 @@ def test_changes_while_the_whole_scene_is_under_way(scene, follower):
             scene.send(random_change(rng))
             scene.client.spin(0.005)
             follower.update()
-        scene.client.wait(lambda: follower.synchronised and same(follower, scene), "the same")
+        try:
+            scene.client.wait(lambda: follower.synchronised and same(follower, scene), "the same")
+        except AssertionError as error:
+            copy, whole = follower.scene, scene.get()
+            pytest.fail(
+                f"{error}; {follower.note!r}, messages of {follower._name!r} up to "
+                f"{follower._number}; copy: {sorted(copy.objects)}, attached "
+                f"{sorted(copy.attached)}; owner: {whole.name!r}, "
+                f"{sorted(o.id for o in whole.world.collision_objects)}, attached "
+                f"{sorted(a.object.id for a in whole.robot_state.attached_collision_objects)}"
+            )

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from moveit_msgs.action import MoveGroup
 from nav2_msgs.action import NavigateToPose
+from own_domain import has_a_suite
 from rclpy.action import ActionClient, ActionServer
 from ros_client import LATCHED
 from std_msgs.msg import String
@@ -54,6 +55,16 @@ def test_other_names_and_domains_are_free(monkeypatch):
     locks.append(InstanceLock("/a/base"))
     for lock in locks:
         lock.release()
+
+
+def test_test_runs_avoid_domains_with_a_suite(monkeypatch):
+    monkeypatch.setenv("ROS_DOMAIN_ID", "7")
+    assert not has_a_suite(7)
+    lock = InstanceLock("/a/base")
+    assert has_a_suite(7)
+    assert not has_a_suite(70)
+    lock.release()
+    assert not has_a_suite(7)
 
 
 def test_a_killed_process_leaves_no_lock(tmp_path):
