@@ -252,6 +252,8 @@ class Requests:
         while not result.done() and time.monotonic() < until:
             self.client.spin(0.05)
         client.destroy()
+        if "being compiled" in result.result().result.error_code.message:
+            self.move()  # Until then only straight motions are planned
 
 
 def walks(lists: str) -> list[Row]:
