@@ -20,7 +20,6 @@ LONG_CALLS = {
     "core": 2,
     "extras": 2,
     "kernels": 2,
-    "nodes": 1,
 }
 """Functions with more parameters in each room; only goes down."""
 NOT_CORE = ("ros", "nodes", "bringup", "cli")
