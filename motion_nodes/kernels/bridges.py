@@ -159,16 +159,22 @@ def address(typing: Any, array: Any) -> Any:
 
 
 @intrinsic
+def c_call(typing: Any, address: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
+    """Call the C function of :func:`motion_nodes.kernels.cycle_code.c_call`."""
+    return _int_call(4)
+
+
+@intrinsic
 def _state(typing: Any, address: Any, q: Any, memory: Any) -> Any:
-    return _checker_call(2)
+    return _int_call(2)
 
 
 @intrinsic
 def _edge(typing: Any, address: Any, a: Any, b: Any, memory: Any) -> Any:
-    return _checker_call(3)
+    return _int_call(3)
 
 
-def _checker_call(pointers: int) -> tuple[Signature, Any]:
+def _int_call(pointers: int) -> tuple[Signature, Any]:
     """Return signature and code of a call with that many pointers that returns an int32."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

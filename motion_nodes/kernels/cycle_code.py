@@ -41,12 +41,13 @@ _DECLARED: list[CycleFunction[Any]] = []
 """Functions of all imported modules."""
 _LOG = logging.getLogger(__name__)
 _Run = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_int64)  # keeps the GIL: calls take microseconds
+_Call = ctypes.PYFUNCTYPE(ctypes.c_int, *[ctypes.c_int64] * 4)
 
 
 class CycleFunction(Generic[State]):
     """A function of one named tuple of arrays, integers and floats.
 
-    It may use arithmetic, ``math``, loops over elements, and functions of its module marked as
+    It may use arithmetic, ``math``, loops over elements, :func:`c_call`, and functions marked as
     :func:`cycle_part`; it must not allocate arrays or raise errors.
     """
 
@@ -192,6 +193,25 @@ def cycle_part(function: Part) -> Part:
     """Mark a function as one that cycle functions of its module call."""
     function.cycle_part = True  # type: ignore[attr-defined]
     return function
+
+
+def c_call(function: int, a: int, b: int, c: int, d: int) -> int:
+    """Call a C function from a cycle function; it keeps the GIL.
+
+    Args:
+        function: address of a function that returns an int.
+        a: first argument, an integer or a pointer.
+        b: second argument; further ones than the function has are ignored.
+        c: third argument.
+        d: fourth argument.
+
+    Returns:
+        Its result.
+    """
+    return int(_Call(function)(a, b, c, d))
+
+
+c_call.bridge = "c_call"  # type: ignore[attr-defined]  # what compiled code calls instead
 
 
 class _Compiler:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numba
 
-from motion_nodes.kernels import cache, native
+from motion_nodes.kernels import bridges, cache, native
 from motion_nodes.kernels.bridges import reader
 from motion_nodes.kernels.cycle_code import ENTRY, CycleFunction, find
 from motion_nodes.kernels.parent_death import die_with_parent
@@ -48,7 +48,9 @@ define i64 @{ENTRY}(i64 %table) {{
 def _compiled(function: Any) -> Any:
     """Return a function for Numba, after the parts that it may call."""
     for name, value in list(function.__globals__.items()):
-        if isinstance(value, FunctionType) and hasattr(value, "cycle_part"):
+        if isinstance(value, FunctionType) and hasattr(value, "bridge"):
+            function.__globals__[name] = getattr(bridges, value.bridge)
+        elif isinstance(value, FunctionType) and hasattr(value, "cycle_part"):
             # Before the part's own module is searched: parts may call each other.
             function.__globals__[name] = None
             function.__globals__[name] = _compiled(value)

@@ -51,6 +51,7 @@ from motion_nodes.nodes.articulation.joint_supervision import (
 )
 from motion_nodes.nodes.articulation.stream_inputs import StreamInputs, forward_topics
 from motion_nodes.ros import qos
+from motion_nodes.ros.concurrency.repeated_cycles import Repetitions, next_due
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import JointStateReader
 from motion_nodes.ros.node import RobotNode
@@ -63,6 +64,9 @@ STAMP_TOLERANCE = 0.1
 COMPLETE_PERIOD = 0.01
 """[s] Max period of complete cycles. Between them, while a stream moves the joints, other topics
 and the grippers wait."""
+
+REST_PERIOD = 0.1
+"""[s] Max period of complete cycles at rest."""
 
 JUMP_TIME = 0.5
 """[s] Time after a time jump in which states from before it may still arrive."""
@@ -140,7 +144,8 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         self._gripper = gripper_of(self, robot, self._outputs.drives is not None)
         self._at_rest = RestCycles(self._state, self.runner, self._outputs, self.period)
         self._standing = StandingJoints()
-        self._since_report = self._repeated = 0.0
+        self._repeated, self._report_at = 0.0, 0
+        """Time since the last update of the actions [s]; earliest stamp of the next report [ns]."""
         self._unstarted, self._fresh, self._brief = True, False, False
         self._complete_at = 0.0
 
@@ -160,8 +165,6 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         """Read state and commands, and send one reference for each deadline."""
         now = self.step.now
         fresh = self._state.update()
-        if self._at_rest.begin() and self._holds() and self._repeat(now, fresh=fresh):
-            return
         # Kept until the next reference, which may be that of a later cycle.
         self._fresh = self._fresh or fresh
         if self._monitor.update(self._outputs.sent, fresh=fresh, started=not self._unstarted):
@@ -191,6 +194,19 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
             self._outputs.wait(self.controller.step(0.0), self._state)
         else:
             self._step(self.deadlines)
+            if self._at_rest.begin() and self._holds():
+                self._repeat()
+
+    def repeated(self, done: Repetitions) -> None:
+        """Account for cycles that repeated the last command."""
+        if self._state.repeated(done.inputs[0]):
+            self._fresh = True
+            self._guard.repeat(self._state)
+        self._outputs.sent_again(done.stamps)
+        elapsed = done.total * self.period
+        self._repeated += elapsed
+        self.runner.trajectories.wait(elapsed)
+        self._report_at = max((self._report_at, *done.due))
 
     def halt(self) -> None:
         """Hold the last reference; velocities and efforts become zero."""
@@ -346,19 +362,19 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         watched = self._state_lost or self.time_stands or not self._monitor.alone
         return not (stopped or watched)
 
-    def _repeat(self, now: float, *, fresh: bool) -> bool:
-        """Apply the received messages, and repeat the last command if they did not change it."""
-        self._streams.take(now)
-        self._impedance.take(now)
-        if not self._at_rest.repeat(self.deadlines):
-            return False
-        self._fresh = self._fresh or fresh
-        self._guard.repeat(self._state)
-        elapsed = len(self.deadlines) * self.period
-        self._repeated += elapsed
-        self.runner.trajectories.wait(elapsed)
-        self._report(elapsed)
-        return True
+    def _repeat(self) -> None:
+        """Let the next cycles repeat the last command."""
+        duration = min(REST_PERIOD, 0.25 * self.params.state_timeout)
+        if self._impedance.reported:
+            duration = min(duration, 1.0 / self.params.state_publish_rate)
+        outputs = self._outputs
+        self.repeat(
+            duration,
+            (*self._streams.subscriptions, *self._impedance.subscriptions),
+            [self._state.repeated_input()],
+            [outputs.repeated_output(),
+             *outputs.repeated_reports(self._report_period_ns, self._report_at)],
+        )  # fmt: skip
 
     def _follows_a_stream(self) -> bool:
         """Return whether a stream moves the joints, so that other inputs may wait for a moment."""
@@ -409,14 +425,17 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         if not self._brief:
             self._update_actions(self._repeated)
             self._repeated = 0.0
-        self._report(elapsed)
+        self._report()
 
-    def _report(self, elapsed: float) -> None:
+    @property
+    def _report_period_ns(self) -> int:
+        return round(1e9 / self.params.state_publish_rate)
+
+    def _report(self) -> None:
         """Publish ``~/controller_state`` and the external wrench when they are due."""
-        self._since_report += elapsed
-        if self._since_report * self.params.state_publish_rate >= 1.0:
-            self._since_report = 0.0
-            stamp = self._outputs.sent[-1]
+        stamp, period = self._outputs.sent[-1], self._report_period_ns
+        if not self._report_at - period <= stamp < self._report_at:
+            self._report_at = next_due(self._report_at, stamp, period)
             self._outputs.report(
                 self._state, self._streams.scaling, self.runner.trajectories.newest, stamp
             )

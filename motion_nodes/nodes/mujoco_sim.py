@@ -43,6 +43,7 @@ from motion_nodes.nodes.cell_topics import (
 )
 from motion_nodes.nodes.simulation import SimulationNode, SimulationParams
 from motion_nodes.ros import qos
+from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.concurrency.servers import (
     ActionGoal,
     ActionOutcome,
@@ -408,6 +409,14 @@ class MujocoSimNode(SimulationNode[MujocoSimParams]):
         if self._objects is not None and abs(self.cell.time - self._objects_at) > OBJECT_PERIOD:
             self._objects_at = self.cell.time
             self._objects.publish(self._stamp())
+
+    def idles(self) -> bool:
+        """Return whether the next cycles change nothing but the time."""
+        return self._cameras is None and self._lasers is None and super().idles()
+
+    def silent(self) -> list[PolledSubscription[Any]]:
+        """Return subscriptions of which any message changes the cell; without commands."""
+        return [self._moved, self._pushed] if self._world.objects else []
 
     def _move_objects(self) -> None:
         """Put objects at requested poses in the world."""

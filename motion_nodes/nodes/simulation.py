@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from control_msgs.msg import DynamicJointState
@@ -29,6 +30,14 @@ from motion_nodes.errors import InvalidCommand, UnknownJoint
 from motion_nodes.extras.sim.backend import RobotBackend, RobotPlacement, SimulationDiverged
 from motion_nodes.extras.sim.drive_targets import JointTargets
 from motion_nodes.ros import qos
+from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
+from motion_nodes.ros.concurrency.repeated_cycles import (
+    RepeatedCycles,
+    RepeatedInput,
+    RepeatedOutput,
+    Repetitions,
+    simulation_cycle,
+)
 from motion_nodes.ros.concurrency.servers import respond_from_loop
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.instance_lock import InstanceLock
@@ -52,6 +61,10 @@ STAMP_TOLERANCE_NS = 100_000_000
 """Max time by which the stamp of a command may be ahead of simulated time [ns]."""
 LATENCY_PERIODS, MIN_LATENCY, MAX_LATENCY = 2.0, 0.008, 0.5
 """Default command latency [periods of update_rate], the min of this default, and max [s]."""
+TRUTH_PERIODS = 0.999
+"""Min distance of two messages of ground_truth, in periods of their rate."""
+REST_PERIOD = 0.05
+"""[s] Max period of complete cycles at rest; streams are interpolated over gaps up to 0.1 s."""
 STANDING_PERIOD = 0.02
 """Real time between messages while simulated time stands still [s]."""
 _SECOND_CLOCK = (
@@ -127,6 +140,8 @@ class SimulatedRobot:
         self._joints = cell.joint_names(name)
         robot = next(p.robot for p in cell.placements if p.name == name)
         self._channels = JointChannels(self._joints, name, robot.tree)
+        self._last, self._last_ns = b"", 0
+        """The last command as a message, if it belongs to a stamped stream, and its stamp [ns]."""
         self._sample: StreamSample | None = None
         self._targets = JointTargets()
         """The last command."""
@@ -182,9 +197,11 @@ class SimulatedRobot:
                 )
             if sample is not self._sample:
                 self._sample, self._targets = sample, JointTargets(*sample)
+            self._last = b""
             try:
                 if stamped:
                     self._cell.stream(self.name, self._targets, stamp)
+                    self._last, self._last_ns = message, stamp
                 else:
                     self._cell.command(self.name, self._targets)
             except InvalidCommand as error:
@@ -201,6 +218,38 @@ class SimulatedRobot:
         # Without a drive, a mimic joint has no effort of its own.
         writer.effort[:count], writer.effort[count:] = sample.effort, 0.0
         self._writer.send(nanoseconds)
+
+    @property
+    def input(self) -> RepeatedInput:
+        """The commands, of which the next ones may repeat the last one."""
+        slack = self._cell.slack_ns(self.name, self._last_ns) if self._last else -1
+        return RepeatedInput(self._commands, self._last, self._last_ns, slack)
+
+    @property
+    def gains(self) -> bool:
+        """Whether the robot's drives obey ``joint_gains``, and it has an IMU."""
+        return self._floating is not None
+
+    @property
+    def state_output(self) -> RepeatedOutput:
+        """The state as it was published last."""
+        return self._writer.repeated_output()
+
+    def truth_output(self, period_ns: int, due_ns: int) -> RepeatedOutput:
+        """Return ``ground_truth`` as it was published last.
+
+        Args:
+            period_ns: min distance of its stamps [ns].
+            due_ns: earliest of them [ns].
+        """
+        assert self._still is not None
+        return RepeatedOutput(self._truth_out, self._still.data, period_ns, due_ns)
+
+    def repeat(self, stamps: Sequence[int]) -> None:
+        """Account for messages that repeat the last command, by their stamps [ns]."""
+        for stamp in stamps:
+            self._last_ns = stamp
+            self._cell.stream(self.name, self._targets, stamp)
 
     def publish_truth(self, nanoseconds: int) -> None:
         """Publish ``ground_truth``: pose and twist of the base, at a time [ns]."""
@@ -265,6 +314,7 @@ class SimulationNode(MotionNode[S]):
     """Runs a cell of simulated robots, paced by real time."""
 
     _clock_lock: InstanceLock | None = None
+    repeated_cycle = simulation_cycle
     truth_rate = 50.0
     """Rate of ground_truth [Hz]."""
 
@@ -304,7 +354,7 @@ class SimulationNode(MotionNode[S]):
         self._resample()
         self._truth_at = -1.0
         self._sent_ns, self._sent_at = -1, 0.0
-        self._factor = (time.monotonic(), self.cell.time)
+        self._factor = self._reached = (time.monotonic(), self.cell.time)
 
     def tick(self, dt: float) -> None:
         """Apply commands, advance to the current time, publish states.
@@ -320,10 +370,56 @@ class SimulationNode(MotionNode[S]):
         if not self._paused and self._problem is None:
             self._advance(begin_ns)
         nanoseconds, now = self._stamp(), time.monotonic()
+        self._reached = (now, self.cell.time)
         if nanoseconds == self._sent_ns and now < self._sent_at + STANDING_PERIOD:
             return
         self._sent_ns, self._sent_at = nanoseconds, now
         self._publish(nanoseconds)
+        if self.idles():
+            self._repeat()
+
+    def idles(self) -> bool:
+        """Return whether the next cycles change nothing but the time."""
+        resetting = time.monotonic() - self._reset_at < 2.0 * RESET_TIME
+        runs = not (self._paused or self._problem or resetting) and self._clock_out is not None
+        floating = any(robot.gains for robot in self._robots)
+        return runs and not floating and self.cell.references_rest() and self.cell.sleeps
+
+    def silent(self) -> list[PolledSubscription[Any]]:
+        """Return subscriptions of which any message changes the cell; without commands."""
+        return []
+
+    def _repeat(self) -> None:
+        """Let the next cycles advance the time alone."""
+        truth_ns = round(self._truth_at * 1e9)
+        truth = [robot.truth_output(round(TRUTH_PERIODS * 1e9 / self.truth_rate), truth_ns)
+                 for robot in self._robots]  # fmt: skip
+        self.repeat(
+            min(REST_PERIOD, 0.25 * self.params.command_timeout),
+            self.silent(),
+            [robot.input for robot in self._robots],
+            [
+                *(robot.state_output for robot in self._robots),
+                *truth,
+                RepeatedOutput(self._clock_out, self._clock_message.data),
+            ],
+        )
+
+    def pace(self, cycles: RepeatedCycles) -> None:
+        """Set the time of repeated cycles: it follows real time."""
+        factor = self.params.real_time_factor
+        most = CATCH_UP_PERIODS * self.period * factor
+        cycles.advance(self._started, factor, self.cell.time_step, self.cell.time, most)
+
+    def repeated(self, done: Repetitions) -> None:
+        """Account for cycles that advanced the time alone."""
+        self.cell.pass_time(done.steps)
+        for robot, stamps in zip(self._robots, done.inputs, strict=True):
+            robot.repeat(stamps)
+        if done.stamps:
+            self._sent_ns, self._sent_at = done.stamps[-1], time.monotonic()
+            self._progress_at = self._sent_at
+            self._truth_at = done.due[len(self._robots)] * 1e-9
 
     def _publish(self, nanoseconds: int) -> None:
         """Publish states, poses and ``/clock`` at a time [ns]."""
@@ -331,7 +427,7 @@ class SimulationNode(MotionNode[S]):
             robot.publish(nanoseconds)
         now = self.cell.time
         if now >= self._truth_at or now < self._truth_at - 1.0:
-            self._truth_at = now + 0.999 / self.truth_rate
+            self._truth_at = now + TRUTH_PERIODS / self.truth_rate
             for robot in self._robots:
                 robot.publish_truth(nanoseconds)
         if self._clock_out is not None:
@@ -354,7 +450,7 @@ class SimulationNode(MotionNode[S]):
             report.note("ERROR", f"{self._problem} (call ~/reset to restart)")
         elif self._paused:
             report.note("OK", "paused")
-        (wall, simulated), now = self._factor, (time.monotonic(), self.cell.time)
+        (wall, simulated), now = self._factor, self._reached
         self._factor = now
         factor = (now[1] - simulated) / max(now[0] - wall, 1e-9)
         report.value("real-time factor", factor)

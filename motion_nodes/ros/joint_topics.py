@@ -28,6 +28,7 @@ from motion_nodes.core.control.state_plausibility import (
 from motion_nodes.core.robot.bounds import JOINT_STATE, NAMES, VELOCITY
 from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
+from motion_nodes.ros.concurrency.repeated_cycles import RepeatedInput, RepeatedOutput
 from motion_nodes.ros.messages.cdr import (
     AFTER_STAMP,
     HEADER,
@@ -220,15 +221,18 @@ class RepeatedValues:
     def __init__(self) -> None:
         """Create without a message."""
         self._rest = b""
+        self.last = b""
+        """The message that others are compared with; empty if there is none."""
 
     def keep(self, message: Any) -> None:
         """Compare later messages with this one; one that is not serialized is never repeated."""
         plain = isinstance(message, bytes) and message.startswith(LITTLE_ENDIAN)
-        self._rest = message[AFTER_STAMP:] if plain else b""
+        self.last = message if plain else b""
+        self._rest = self.last[AFTER_STAMP:]
 
     def forget(self) -> None:
         """Let no message be a repetition until the next one is kept."""
-        self._rest = b""
+        self._rest = self.last = b""
 
     def stamp_ns(self, message: Any) -> int | None:
         """Return the stamp of a message that repeats the kept one [ns]; None if it does not."""
@@ -283,6 +287,11 @@ class JointStateBuffer:
     def channel(self, name: str) -> Array:
         """Return a writable view of a channel, shape (n,); empty if the channel is."""
         return self._views.get(name, np.empty(0))
+
+    @property
+    def data(self) -> bytearray:
+        """The serialized message itself."""
+        return self._data
 
     def bytes(self, nanoseconds: int) -> bytes:
         """Return the serialized message with a stamp [ns]."""
@@ -430,13 +439,30 @@ class JointStateReader:
         if None in stamps:
             return False
         for (_, number), stamp in zip(messages, stamps, strict=True):
-            self._oldest, self.stamp_ns = time.monotonic(), stamp or 0
-            self._received_at.fill(self._oldest)
-            if self.encoders.used:
-                self.encoders.rest(self.stamp_ns)
-            if self._sources is not None:
-                self._sources.note(self._places, number, self._oldest)
+            self._note_repetition(stamp or 0, number)
         return True
+
+    def _note_repetition(self, stamp: int, number: int | None) -> None:
+        self._oldest, self.stamp_ns = time.monotonic(), stamp
+        self._received_at.fill(self._oldest)
+        if self.encoders.used:
+            self.encoders.rest(stamp)
+        if self._sources is not None:
+            self._sources.note(self._places, number, self._oldest)
+
+    def repeated_input(self) -> RepeatedInput:
+        """Return the subscription with its last message, for cycles at rest."""
+        return RepeatedInput(self._subscription, self._repeated.last, self.stamp_ns)
+
+    def repeated(self, stamps: Sequence[int]) -> bool:
+        """Note the messages of cycles at rest by their stamps [ns]; return whether there were any.
+
+        Args:
+            stamps: of the last messages, oldest first.
+        """
+        for stamp in stamps[-1:]:
+            self._note_repetition(stamp, self._subscription.number)
+        return bool(stamps)
 
     def measured_at(self, joints: NDArray[np.intp]) -> float:
         """Return when the states of joints were received, on ``time.monotonic()`` [s].
@@ -661,6 +687,10 @@ class JointStateWriter:
         self.position: Array = self._buffer.channel("position")
         self.velocity: Array = self._buffer.channel("velocity")
         self.effort: Array = self._buffer.channel("effort")
+
+    def repeated_output(self) -> RepeatedOutput:
+        """Return the message as it is, for cycles at rest."""
+        return RepeatedOutput(self._publisher, self._buffer.data)
 
     def send(self, nanoseconds: int) -> None:
         """Publish with a stamp [ns]."""

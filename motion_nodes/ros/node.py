@@ -23,7 +23,7 @@ import math
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
@@ -35,6 +35,14 @@ from motion_nodes.core.robot.robot import Robot
 from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.ros.concurrency.fault_recovery import FaultRecovery
 from motion_nodes.ros.concurrency.loops import ExecutorQueue, LoopQueue, RateLoop
+from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
+from motion_nodes.ros.concurrency.repeated_cycles import (
+    RepeatedCycles,
+    RepeatedInput,
+    RepeatedOutput,
+    Repetitions,
+    control_cycle,
+)
 from motion_nodes.ros.diagnostics import HealthReporter, Report, report_loop, report_period
 from motion_nodes.ros.endpoint_node import ChangeStateService, EndpointNode
 from motion_nodes.ros.instance_lock import InstanceLock
@@ -99,6 +107,8 @@ class MotionNode(EndpointNode, Generic[P]):
     """Whether the node keeps a copy of the suite's latched stop (docs/stopping.md)."""
     drives_robot = False
     """Whether the node commands a robot's drives, and so brings it to rest at a stop."""
+    repeated_cycle = control_cycle
+    """Cycle of :meth:`repeat`."""
 
     def __init__(self, name: str, *, ros_args: list[str] | None = None) -> None:
         """Create the node, unconfigured.
@@ -137,6 +147,7 @@ class MotionNode(EndpointNode, Generic[P]):
         self._starting = threading.RLock()
         self._leaving = False
         self._jobs = LoopQueue()
+        self._repetition = RepeatedCycles(self.repeated_cycle)
         self._in_transition = threading.RLock()
         self._recovery = FaultRecovery(self, ExecutorQueue(self))
         ChangeStateService(self, self.halt_and_answer)
@@ -185,6 +196,9 @@ class MotionNode(EndpointNode, Generic[P]):
                 if none is due. Limited to a few periods, so that a delay causes no jump in motion.
         """
         raise NotImplementedError
+
+    def repeated(self, done: Repetitions) -> None:
+        """Account for cycles after :meth:`repeat`; called in the loop before anything else."""
 
     def halt(self) -> None:
         """Bring the robot to a safe state; the loop has stopped."""
@@ -318,6 +332,33 @@ class MotionNode(EndpointNode, Generic[P]):
         loop = self._loop
         if loop is not None:
             loop.stride = max(round(1.0 / (rate * loop.period)), 1)
+
+    def repeat(
+        self,
+        duration: float,
+        silent: Sequence[PolledSubscription[Any]],
+        inputs: Sequence[RepeatedInput],
+        outputs: Sequence[RepeatedOutput],
+    ) -> None:
+        """Let the next cycles repeat the outputs, until a message changes an input; in the loop.
+
+        After them :meth:`repeated` is called.
+
+        Args:
+            duration: max time [s].
+            silent: subscriptions in which any message is a change.
+            inputs: that repeat their last message.
+            outputs: that are published for each deadline.
+        """
+        cycles, count = self._repetition, round(duration / self.period) - 1
+        if count > 0 and cycles.ready:
+            latch = () if self.stop_latch is None else self.stop_latch.subscriptions
+            cycles.begin(count, (*silent, *latch), inputs, outputs)
+            self.pace(cycles)
+
+    def pace(self, cycles: RepeatedCycles) -> None:
+        """Set the time of repeated cycles: that of the loop's deadlines."""
+        cycles.follow(self._time.clock, self.now_ns(), self._steps.grid)
 
     def deadline_while_time_stands(self) -> int:
         """Return the stamp of a reference published while ROS time does not advance [ns]."""
@@ -514,11 +555,13 @@ class MotionNode(EndpointNode, Generic[P]):
                 self.get_logger().error("the loop did not stop within 2 s")
                 # A halt overrides late outputs of the blocked cycle.
                 loop.at_end(self.halt)
+            self._end_repetition()
             self._jobs.run()
             self.halt()
             self.poll_goals()
 
     def _release(self) -> None:
+        self._repetition.close()
         self.release()
         self.destroy_endpoints()
         # The released objects may be collected again.
@@ -532,7 +575,26 @@ class MotionNode(EndpointNode, Generic[P]):
         if self._parameters_set is not None:
             self._release()
 
+    def _repeats(self) -> bool:
+        """Run a repeated cycle; return False once the node's own cycle is due."""
+        latch, cycles = self.stop_latch, self._repetition
+        unchanged = not self._jobs and (latch is None or not latch.unapplied)
+        if unchanged and cycles.run():
+            return True
+        self._end_repetition()
+        return False
+
+    def _end_repetition(self) -> None:
+        cycles = self._repetition
+        if cycles.armed:
+            done = cycles.end()
+            if done.next_index:
+                self._steps.serve_up_to(done.next_index, cycles.now_ns)
+            self.repeated(done)
+
     def _tick(self) -> None:
+        if self._repetition.armed and self._repeats():
+            return
         loop = self._loop
         if loop is not None:
             loop.stride = 1

@@ -99,6 +99,15 @@ class Deadlines:
         stamps = tuple(self._stamp(k) for k in range(first + skipped, last + 1))
         return Due(stamps, stamps[0], skipped)
 
+    @property
+    def grid(self) -> tuple[int, int, float]:
+        """Origin [ns], index of the next deadline, and period [ns]."""
+        return self._origin, self._next, self._period_ns
+
+    def serve_up_to(self, index: int) -> None:
+        """Mark the deadlines before an index as served."""
+        self._next = index
+
     def take(self) -> int:
         """Serve the next deadline early, for work that continues while the clock is paused."""
         self._next += 1
@@ -122,15 +131,31 @@ class ClockReader:
     def __init__(self, subscription: Any) -> None:
         """Read a polled subscription to serialized messages."""
         self._subscription = subscription
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
+        """Held while the subscription is used."""
         self._newest, self._arrived = -1, -math.inf
+
+    @property
+    def handle(self) -> Any:
+        """The handle of the subscription."""
+        return self._subscription.handle
+
+    @property
+    def newest_ns(self) -> int:
+        """The newest time so far [ns]; -1 before the first message."""
+        return self._newest
+
+    def note(self, newest_ns: int) -> None:
+        """Note a time that was taken by other means [ns]; within :attr:`lock`."""
+        if newest_ns != self._newest:
+            self._newest, self._arrived = newest_ns, time.monotonic()
 
     def read(self) -> tuple[int, float]:
         """Return the newest time [ns], and when it arrived on ``time.monotonic()`` [s].
 
         They are -1 and -infinity before the first message.
         """
-        with self._lock:
+        with self.lock:
             newest = self._subscription.newest_raw()
             if newest is not None:
                 self._arrived = time.monotonic()
@@ -240,6 +265,12 @@ class RosTime:
             return self._newest
 
     @property
+    def clock(self) -> ClockReader | None:
+        """Reader of /clock; None if it is not used."""
+        feed = self._feed
+        return None if feed is None else feed[0]
+
+    @property
     def arrived(self) -> float | None:
         """Time of the newest message of /clock on ``time.monotonic()`` [s]; None if not used."""
         return self._arrived if self.simulated else None
@@ -341,6 +372,16 @@ class StepClock:
             due.stamps,
             due.next_ns,
         )
+
+    @property
+    def grid(self) -> tuple[int, int, float]:
+        """Origin [ns], index of the next deadline, and period [ns]."""
+        return self._deadlines.grid
+
+    def serve_up_to(self, index: int, now_ns: int) -> None:
+        """Mark the deadlines before an index as served, at a time [ns]."""
+        self._deadlines.serve_up_to(index)
+        self._before, self._wall_before = now_ns, time.monotonic()
 
     def take_deadline(self) -> int:
         """Return the next deadline [ns] while simulated time is stalled, and mark it served."""

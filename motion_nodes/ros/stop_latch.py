@@ -89,6 +89,16 @@ class StopLatch:
         return self._state
 
     @property
+    def subscriptions(self) -> tuple[PolledSubscription[Any], ...]:
+        """Subscriptions that :meth:`obey` reads."""
+        return self._stops, self._states
+
+    @property
+    def unapplied(self) -> bool:
+        """Whether :meth:`obey` has a stop or a resume to apply."""
+        return self._risen or self._holding
+
+    @property
     def reason(self) -> str:
         """Why commands are refused, as text; empty if they are not.
 
@@ -100,9 +110,8 @@ class StopLatch:
             return f"stopped by {state.reason}; {HOW_TO_RESUME}"
         if held:
             return f"held for {HOLD_TIME:g} s: {held}"
-        unapplied = self._risen or self._holding
         in_loop = threading.get_ident() == self._loop_thread
-        return "it was sent before the resume" if unapplied and in_loop else ""
+        return "it was sent before the resume" if self.unapplied and in_loop else ""
 
     @property
     def held(self) -> str:

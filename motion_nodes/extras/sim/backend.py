@@ -30,8 +30,8 @@ from motion_nodes.extras.sim.drive_targets import DriveMode, DriveTargets, Joint
 from motion_nodes.typing import Array
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-MAX_SKIPPED = 10
-"""Max number of cycles in which the streams of resting references are not followed."""
+MAX_UNFOLLOWED_NS = 40_000_000
+"""Max time for which the streams of resting references are not followed [ns]."""
 
 
 @dataclass(frozen=True)
@@ -188,8 +188,8 @@ class RobotBackend(ABC):
         """The references that were merged last, by robot."""
         self._settled = False
         """Whether all references stay as they are until a stream has another sample."""
-        self._skipped, self._reached = 0, 0
-        """Number of times since the streams were followed, and the last of them [ns]."""
+        self._skipped, self._reached, self._followed = False, 0, 0
+        """Whether the last step followed no stream; its time; when they were followed [ns]."""
         self.set_resampling(ResamplerSettings())
 
     @property
@@ -272,7 +272,7 @@ class RobotBackend(ABC):
             return
         if self._skipped:  # otherwise the sample would not be late
             self._follow(self._reached)
-        self._settled, self._skipped = False, 0
+        self._settled, self._skipped = False, False
         channels = current.check(targets)
         given = _commanded(channels)
         streamed = _commanded(channels[:2]) & (not current.gains_are_set)
@@ -312,13 +312,13 @@ class RobotBackend(ABC):
 
     def _stays(self, time_ns: int) -> bool:
         """Return whether the streams need not be followed; they drop old samples at times."""
-        skips = self._settled and self._skipped < MAX_SKIPPED
-        self._skipped, self._reached = self._skipped + 1 if skips else 0, time_ns
+        skips = self._settled and 0 <= time_ns - self._followed < MAX_UNFOLLOWED_NS
+        self._skipped, self._reached = skips, time_ns
         return skips
 
     def _follow(self, time_ns: int) -> bool:
         """Merge the streams' references at a time [ns]; return whether they are all at rest."""
-        known = True
+        known, self._followed = True, time_ns
         for name, tracks in self._tracks.items():
             sample = tracks.sample(time_ns)
             if sample is None:
@@ -418,6 +418,32 @@ class RobotBackend(ABC):
     def time_step(self) -> float:
         """Length of one step [s]."""
 
+    @property
+    @abstractmethod
+    def sleeps(self) -> bool:
+        """Whether steps change nothing but the time, as long as the references stay the same."""
+
+    @abstractmethod
+    def pass_time(self, count: int) -> None:
+        """Advance the time alone by ``count`` steps, while :attr:`sleeps`."""
+
+    def references_rest(self) -> bool:
+        """Return whether all references stay as they are until a stream has another sample."""
+        return self._settled
+
+    def slack_ns(self, name: str, stamp_ns: int) -> int:
+        """Return how far simulated time may advance after a stream's newest sample [ns].
+
+        Args:
+            name: the robot.
+            stamp_ns: stamp of the sample [ns].
+
+        Returns:
+            The time after the stamp; -1: no bound.
+        """
+        covered = self._tracks[name].covered_ns
+        return -1 if covered is None else max(covered - stamp_ns, 0)
+
     @abstractmethod
     def step(self, count: int = 1) -> None:
         """Advance by ``count`` steps; no step if below 1.
@@ -515,6 +541,15 @@ class MockWorld(RobotBackend):
         """Length of one step [s]."""
         return self._time_step
 
+    @property
+    def sleeps(self) -> bool:
+        """Whether all joints rest at their targets."""
+        return not any(robot.moved for robot in self._robots.values())
+
+    def pass_time(self, count: int) -> None:
+        """Advance the time alone."""
+        self._steps += count
+
     def step(self, count: int = 1) -> None:
         """Advance by ``count`` steps, at the cost of one."""
         if count < 1:
@@ -583,6 +618,8 @@ class _MockRobot:
         self.v: Array = np.zeros_like(self.q)
         self.effort: Array = np.zeros_like(self.q)
         self.odometry = Odometry()
+        self.moved = True
+        """Whether the last advance changed the state."""
 
     def followers(self) -> tuple[Array, Array]:
         """Return positions and velocities of the mimic joints."""
@@ -616,7 +653,11 @@ class _MockRobot:
         v = np.where(positioned, arriving, np.where(driven, speed, 0.0))
         self.q = np.clip(q, table.lower, table.upper)
         self.v = np.where(self.q == q, v, 0.0)
-        self.effort = np.clip(self._targets.effort, -table.effort_limit, table.effort_limit)
+        effort = np.clip(self._targets.effort, -table.effort_limit, table.effort_limit)
+        self.moved = bool(
+            (self.v != 0.0).any() or (self.q != before).any() or (effort != self.effort).any()
+        )
+        self.effort = effort
         if self._base is not None:
             steering = 0.5 * (self.q + before)[self._steering]
             path = self._base.twist_from_wheels((self.q - before)[self._wheels], steering)

@@ -348,6 +348,17 @@ class MujocoWorld(RobotBackend):
         """Length of one step [s]."""
         return self._time_step
 
+    @property
+    def sleeps(self) -> bool:
+        """Whether nothing moves, and no gripper closes or holds an object."""
+        open_ = all(gripper.state is GripState.OPEN for gripper in self.grippers.values())
+        return open_ and self._sleep.lasts(self.model, self.data)
+
+    def pass_time(self, count: int) -> None:
+        """Advance the time alone."""
+        for _ in range(count):
+            self.data.time += self._time_step
+
     def step(self, count: int = 1) -> None:
         """Advance by ``count`` steps; releases the GIL.
 
@@ -360,8 +371,7 @@ class MujocoWorld(RobotBackend):
             return
         self._free.apply_pushes(self.data)
         if self._sleep.lasts(self.model, self.data):
-            for _ in range(count):
-                self.data.time += self._time_step
+            self.pass_time(count)
             return
         gripping = any(gripper.state is not GripState.OPEN for gripper in self.grippers.values())
         if gripping:

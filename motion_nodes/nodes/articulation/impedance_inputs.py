@@ -30,6 +30,7 @@ from motion_nodes.nodes.articulation.articulation_params import ArticulationPara
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.concurrency.servers import respond_from_loop
+from motion_nodes.ros.endpoint_node import subscribed
 from motion_nodes.ros.joint_topics import JointStateReader, set_stamp, stamp_ns
 from motion_nodes.ros.messages.moveit_messages import pose_message, pose_of
 from motion_nodes.ros.messages.trajectory_messages import seconds
@@ -138,6 +139,16 @@ class ImpedanceInputs:
                 sender = message.header.frame_id if isinstance(message, JointState) else ""
                 stream = self._senders.stream_of(name, sender, number, sent)
                 self._apply(message, name, stream, parse, apply, now)
+
+    @property
+    def subscriptions(self) -> tuple[PolledSubscription[Any], ...]:
+        """Subscriptions that :meth:`take` reads."""
+        return tuple(topic for topic, *_ in self._topics)
+
+    @property
+    def reported(self) -> bool:
+        """Whether somebody subscribes to the external wrench or to the pose."""
+        return self._offered and bool(subscribed((self._wrench, self._pose)))
 
     def set_params(self, params: ArticulationParams) -> None:
         """Apply changed settings, also to an active law."""

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Outputs of the articulation controller: ``joint_command``, ``~/controller_state``, ``~/status``.
 
-Cycles at rest repeat the last command. At rest nothing changes between two cycles but time stamps:
-the robot reports the same values, no command is active, the reference stays. Most of these cycles
-only read their inputs and send the last command again; a complete one at a lower rate supervises
-what depends on time. Any change, of the state, by a message or by another thread, makes the same
-cycle a complete one.
+Cycles at rest repeat the last command: the robot reports the same values, no command is active, the
+reference stays. Most of these cycles are compiled ones (ros/concurrency/repeated_cycles.py); a
+complete one at a lower rate supervises what depends on time. Any change, of the state, by a message
+or by another thread, makes the same cycle a complete one.
 """
 
 from __future__ import annotations
@@ -37,6 +36,7 @@ from motion_nodes.nodes.articulation.articulation_params import ArticulationPara
 from motion_nodes.nodes.articulation.joint_supervision import StateMonitor
 from motion_nodes.nodes.articulation.stream_inputs import StreamInputs
 from motion_nodes.ros import qos
+from motion_nodes.ros.concurrency.repeated_cycles import RepeatedOutput
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.endpoint_node import subscribed
 from motion_nodes.ros.joint_topics import JointStateReader, JointStateWriter
@@ -60,8 +60,6 @@ SENT = 256
 """Number of messages of which the stamps are kept."""
 REST_TIME = 1.0
 """[s] Time without a change after which commands are repeated: guards and filters have settled."""
-COMPLETE_PERIOD = 0.1
-"""[s] Period of complete cycles at rest."""
 
 
 @dataclass
@@ -273,9 +271,28 @@ class JointOutputs:
 
     def send_again(self, stamp_ns: int) -> None:
         """Publish the last command for a deadline [ns]."""
-        self._stamp_ns = stamp_ns
-        self.sent.append(stamp_ns)
+        self.sent_again((stamp_ns,))
         self._writer.send(stamp_ns)
+
+    def sent_again(self, stamps: Sequence[int]) -> None:
+        """Note that the last command was published for deadlines [ns]."""
+        for stamp in stamps:
+            self._stamp_ns = stamp
+            self.sent.append(stamp)
+
+    def repeated_output(self) -> RepeatedOutput:
+        """Return the last command, for cycles at rest."""
+        return self._writer.repeated_output()
+
+    def repeated_reports(self, period_ns: int, due_ns: int) -> list[RepeatedOutput]:
+        """Return ``~/controller_state`` as it was published last, for its subscribers.
+
+        Args:
+            period_ns: of the reports [ns].
+            due_ns: earliest stamp of the next one [ns].
+        """
+        data = self._report.data
+        return [RepeatedOutput(out, data, period_ns, due_ns) for out in subscribed(self._out)]
 
     def _load_holds(self, state: JointStateReader) -> bool:
         """Return whether the last feed-forward efforts are those of the measured state, too."""
@@ -453,7 +470,7 @@ class ControllerStatus:
 
 
 class RestCycles:
-    """Decides which cycles repeat the last command."""
+    """Decides whether the next cycles repeat the last command."""
 
     def __init__(
         self, state: JointStateReader, runner: JointArbiter, outputs: JointOutputs, period: float
@@ -468,12 +485,11 @@ class RestCycles:
         """
         self._state, self._runner, self._outputs = state, runner, outputs
         self._settled = round(REST_TIME / period)
-        self._stride = max(round(COMPLETE_PERIOD / period), 1)
         self._quiet = 0
-        """Number of cycles without a change."""
+        """Number of complete cycles without a change."""
 
     def begin(self) -> bool:
-        """Count a cycle, after the state was read; return whether it need not be complete."""
+        """Count a complete cycle; return whether the next ones may repeat its command."""
         runner = self._runner
         quiet = (
             self._state.unchanged
@@ -482,16 +498,4 @@ class RestCycles:
             and runner.compliance.law is None
         )
         self._quiet = self._quiet + 1 if quiet else 0
-        return self._quiet > self._settled and self._quiet % self._stride != 0
-
-    def repeat(self, deadlines: Sequence[int]) -> bool:
-        """Send the last command for each deadline [ns], unless a message has changed it.
-
-        Returns:
-            Whether it was sent; otherwise the cycle must be complete.
-        """
-        if not self._outputs.sent_last(self._runner.controller.still):
-            return False
-        for stamp in deadlines:
-            self._outputs.send_again(stamp)
-        return True
+        return self._quiet > self._settled

@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from control_msgs.msg import SpeedScalingFactor
@@ -33,6 +33,7 @@ from motion_nodes.core.control.state_plausibility import SenderWatch
 from motion_nodes.core.robot.configurations import NamedJoints
 from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError
 from motion_nodes.ros import qos
+from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.joint_topics import JointSample, JointSampleReader
 from motion_nodes.ros.messages.cdr import InvalidMessage
 from motion_nodes.ros.names import BLOCKED
@@ -166,6 +167,12 @@ class StreamInputs:
         self.refused: dict[str, str] = {}
         """Recently preempted streams: sender, and the preempting command."""
         self._refused_at: dict[str, float] = {}
+
+    @property
+    def subscriptions(self) -> tuple[PolledSubscription[Any], ...]:
+        """Subscriptions that :meth:`take` reads."""
+        forward = (topic for _, topic in self._forward)
+        return self._reference, self._commands, self._scaling_input, *forward
 
     @property
     def count(self) -> int:

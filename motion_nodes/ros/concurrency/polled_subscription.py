@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rclpy.serialization import deserialize_message
 
 from motion_nodes.ros.concurrency.rclpy_internals import PolledGroup, check_exists, taker
 from motion_nodes.ros.messages.message_bounds import fault_of
@@ -109,6 +110,8 @@ class PolledSubscription(Generic[M]):
         self._raw = raw
         self._relaxed = relaxed
         self._qos = qos
+        self._returned: tuple[bytes, dict[str, int | None]] | None = None
+        """A message that was put back."""
         self._use(self._created(kind, topic))
         self.topic = str(self._subscription.topic_name)
         """Full topic name."""
@@ -214,8 +217,50 @@ class PolledSubscription(Generic[M]):
         """Let the next call look for messages, however short the time since the last one."""
         self.polled = -float("inf")
 
+    @property
+    def handle(self) -> Any:
+        """The handle of rclpy, for :mod:`~motion_nodes.ros.concurrency.repeated_cycles`."""
+        return self._subscription.handle
+
+    @property
+    def returned(self) -> bool:
+        """Whether a message was put back and not read yet."""
+        return self._returned is not None
+
+    def put_back(self, data: bytes, info: dict[str, int | None]) -> None:
+        """Let the next call return a message first that was taken by other means.
+
+        Args:
+            data: the serialized message.
+            info: its information from the middleware.
+        """
+        self._returned, self._take_one = (data, info), self._take_returned
+        self.poll_next()
+
+    def note(self, count: int, number: int | None, sent_ns: int, arrived: float) -> None:
+        """Count messages that were taken by other means.
+
+        Args:
+            count: their number.
+            number: publication sequence number of the last one.
+            sent_ns: its source time stamp [ns].
+            arrived: when it was taken, on ``time.monotonic()`` [s].
+        """
+        self.count += count
+        self.number, self.sent, self.arrived = number, sent_ns * 1e-9, arrived
+
+    def _take_returned(self, kind: type[Any], raw: bool) -> Any:
+        """Take the message that was put back; the next one is that of the middleware again."""
+        self._take_one = taker(self._subscription)
+        returned, self._returned = self._returned, None
+        if returned is None:
+            return self._take_one(kind, raw)
+        data, info = returned
+        return (data if raw else deserialize_message(data, kind)), info
+
     def drop(self) -> int:
         """Drop pending messages without counting them; return their number."""
+        self._returned = None
         return 0 if self._subscription is None else len(take_all(self._subscription, raw=True))
 
     def age(self) -> float:

@@ -231,6 +231,11 @@ class MessageTemplate:
         nanoseconds = round(max(value, 0.0) * 1e9)
         struct.pack_into("<iI", self._data, self._durations[path], *divmod(nanoseconds, 10**9))
 
+    @property
+    def data(self) -> bytearray:
+        """The serialized message itself."""
+        return self._data
+
     def bytes(self, nanoseconds: int) -> bytes:
         """Return the message with a stamp [ns]."""
         write_stamp(self._data, nanoseconds)
