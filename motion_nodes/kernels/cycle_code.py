@@ -208,7 +208,7 @@ def c_call(function: int, a: int, b: int, c: int, d: int) -> int:
     Returns:
         Its result.
     """
-    return int(_Call(function)(a, b, c, d))
+    return int(_Call(int(function))(int(a), int(b), int(c), int(d)))
 
 
 c_call.bridge = "c_call"  # type: ignore[attr-defined]  # what compiled code calls instead
