@@ -45,15 +45,14 @@ class Graph:
         self.client.spin(0.2)
 
     def connect(self) -> None:
-        """Execute until both robots' commands arrive: they are lost before their discovery."""
+        """Execute until both robots' commands arrive: messages are lost before their discovery."""
         for name, heard in self.out.items():
-            self.give(robot_path=f"/{name}", joint_indices=[0], position_command=[0.0])
-            self.client.repeat(
-                lambda: self._publishers["exec_in"].publish(Empty()),
-                lambda heard=heard: heard,
-                f"commands of {name}",
-                rate=5.0,
-            )
+
+            def execute(name: str = name) -> None:
+                self.give(robot_path=f"/{name}", joint_indices=[0], position_command=[0.0])
+                self._publishers["exec_in"].publish(Empty())
+
+            self.client.repeat(execute, lambda heard=heard: heard, f"commands of {name}", rate=2.0)
 
     def execute(self, robot: str = "left") -> dict[str, tuple[float, ...]]:
         """Execute; return what was sent to a robot: (position, velocity, effort) by joint."""

@@ -649,7 +649,7 @@ def test_streams_at_rest_are_followed_rarely_without_a_difference(monkeypatch):
     for seed in (1, 2):
         rarely = replayed(seed)
         with monkeypatch.context() as patch:
-            patch.setattr(backend, "MAX_SKIPPED", 0)
+            patch.setattr(backend, "MAX_UNFOLLOWED_NS", 0)
             always = replayed(seed)
         assert np.ptp(rarely, axis=0).max() > 0.1
         np.testing.assert_allclose(rarely, always, rtol=0.0, atol=1e-12)
