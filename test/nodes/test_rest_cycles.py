@@ -157,24 +157,29 @@ def test_streams_at_rest_are_complete(resting):
     states = listen(resting, JointState, "/joint_states")
     reports = listen(resting, JointTrajectoryControllerState, report)
     clock = listen(resting, Clock, "/clock") if resting.simulated else None
-    resting.client.spin(2.0)
-    heard = commands.numbered()
-    numbers = np.array([number for _, number in heard])
-    stamps, messages = stamps_of([m for m, _ in heard]), [m for m, _ in heard]
-    # The middleware may lose messages under load: only consecutive ones are compared.
-    apart = np.diff(stamps)[np.diff(numbers) == 1]
-    assert len(apart) > 200
-    assert set(np.round(apart / PERIOD_NS)) == {1.0}
+    heard: list[Any] = []
+    enough = 500
+    resting.client.wait(
+        lambda: heard.extend(commands.numbered()) or len(heard) > enough, "commands"
+    )
+    numbers, messages = np.array([number for _, number in heard]), [m for m, _ in heard]
+    # The middleware may lose messages under load: only consecutive ones are compared. A stall too
+    # long to be caught up leaves a gap of whole periods.
+    apart = np.diff(stamps_of(messages))[np.diff(numbers) == 1] / PERIOD_NS
+    np.testing.assert_allclose(apart, np.round(apart), atol=1e-3)
+    assert apart.min() >= 1.0
+    assert np.median(apart) == 1.0
     assert {m.position.tobytes() for m in messages} == {messages[0].position.tobytes()}
     found = states.all()
     assert {m.position.tobytes() for m in found} == {found[0].position.tobytes()}
-    assert np.diff(stamps_of(found)).min() > 0
+    # Stamps repeat while simulated time waits for references.
+    assert np.diff(stamps_of(found)).min() >= 0
     if clock is not None:
         times = stamps_of(clock.all())
-        assert np.diff(times).min() > 0
+        assert np.diff(times).min() >= 0
         assert set(stamps_of(found)) & set(times), "states have the stamps of the clock"
     periods = np.diff(stamps_of(reports.all())) * 1e-9
-    assert periods.mean() == pytest.approx(0.02, rel=0.1)
+    assert np.median(periods) == pytest.approx(0.02, rel=0.1)
 
 
 @pytest.mark.long
@@ -189,7 +194,7 @@ def test_what_changes_takes_effect_at_once(resting):
         before = client.node.get_clock().now()
         client.wait(lambda goal=goal: resting.away(goal) < 0.02, "the target")
         assert (client.node.get_clock().now() - before).nanoseconds < 20e9
-        assert np.diff(stamps_of(commands.all())).min() > 0
+        assert np.diff(stamps_of(commands.all())).min() > 0, "each deadline once"
         client.spin(2.0 * REST_TIME)
     assert resting.follow(smooth(dict.fromkeys(ARM, 0.0) | HOME, 0.5)).result()[0] == SUCCEEDED
 
