@@ -243,6 +243,8 @@ def test_the_region_follows_a_base_that_moves_in_the_map(module_suite, cameras):
         return -1.0 if solid is None else float(solid.cells[:, 0].max() * solid.resolution)
 
     client.repeat(show, lambda: abs(seen_at() - 0.9) < 0.03, "the wall", within=20.0)
+    # The region begins where the base is first known to be, which is some time after its transform.
+    client.repeat_for(show, 1.0)
     place = 3.0
     client.repeat(show, lambda: abs(seen_at() - 3.9) < 0.03, "the wall after the way", within=20.0)
 
