@@ -166,6 +166,15 @@ def descend(spheres: Array, points: Array, weights: Array, rules: DescentRules) 
     return found
 
 
+def load() -> None:
+    """Load or compile the code, which otherwise the first call does.
+
+    Raises:
+        CodeGenerationError: code cannot be generated on this machine.
+    """
+    _calls()
+
+
 def module(narrow: Lanes, wide: Lanes) -> str:
     """Return the LLVM module.
 

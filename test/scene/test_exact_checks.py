@@ -299,6 +299,7 @@ def test_links_keep_a_small_distance(tmp_path, gap, free):
     assert checker.exact.is_free([0.0, 0.0]) == free
     contacts = checker.exact.explain([0.0, 0.0])
     assert bool(contacts) != free
+    assert checker.exact.touching([0.0, 0.0]) == {contact.pair for contact in contacts}
     for contact in contacts:
         assert contact.depth == pytest.approx(SELF_CLEARANCE - gap, abs=2 * RESTING_DEPTH)
 

@@ -103,7 +103,7 @@ def joint_steps(
         Steps [rad or m], shape (n,); pi for a joint that moves no sphere.
     """
     tree = robot.tree
-    kinematics = Kinematics(tree)
+    kinematics = Kinematics(tree, base=robot.base_frame)  # as the checker's: compiled once
     rng = np.random.default_rng(0)
     lower, upper = robot.limits.lower, robot.limits.upper
     low, high = np.maximum(lower, -math.pi), np.minimum(upper, math.pi)

@@ -270,7 +270,13 @@ class CollisionBody:
     @functools.cached_property
     def bounding_sphere(self) -> Array:
         """Bounding sphere: centre in the link's frame and radius [m], shape (4,)."""
-        return frozen(bounding_sphere(self.spheres))
+        return _bounding_sphere(self.spheres.tobytes())
+
+
+@functools.lru_cache(maxsize=1024)
+def _bounding_sphere(spheres: bytes) -> Array:
+    """Return the bounding sphere of the bytes of spheres; the same links are in many robots."""
+    return frozen(bounding_sphere(np.frombuffer(spheres).reshape(-1, 4)))
 
 
 def link_bodies(robot: Robot) -> tuple[CollisionBody, ...]:

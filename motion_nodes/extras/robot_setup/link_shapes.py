@@ -35,6 +35,7 @@ from motion_nodes.core.scene.sphere_set import Coverage, SphereSet
 from motion_nodes.errors import InvalidDescription
 from motion_nodes.extras.robot_setup.notes import Notes, Progress, listed
 from motion_nodes.extras.robot_setup.package_search import PackageSearch
+from motion_nodes.kernels.sphere_fit import nearest
 from motion_nodes.typing import Array
 
 _MOST_STATED, _STATED_MARGIN = 100, 0.002
@@ -368,22 +369,19 @@ def sphere_distances(a: CollisionBody, b: CollisionBody, X_a: Array, X_b: Array)
     Returns:
         Shape (m,) [m].
     """
-    from scipy.spatial.distance import cdist
-
-    # Computed in the frame of a, so that only the spheres of b are transformed.
-    R = np.swapaxes(X_a[:, :3, :3], 1, 2)
-    X_ab_R = R @ X_b[:, :3, :3]
-    X_ab_p = np.einsum("mij,mj->mi", R, X_b[:, :3, 3] - X_a[:, :3, 3])
     ball_a, ball_b = a.bounding_sphere, b.bounding_sphere
-    middle = X_ab_R @ ball_b[:3] + X_ab_p - ball_a[:3]
-    distance = np.linalg.norm(middle, axis=1) - ball_a[3] - ball_b[3]
+    middles = [X[:, :3, :3] @ ball[:3] + X[:, :3, 3] for X, ball in ((X_a, ball_a), (X_b, ball_b))]
+    distance = np.linalg.norm(middles[0] - middles[1], axis=1) - ball_a[3] - ball_b[3]
     near = np.flatnonzero(distance <= MARGIN)
-    step = max(1, 2_000_000 // (len(a.spheres) * len(b.spheres)))
+    step = max(1, 200_000 // len(b.spheres))
     for start in range(0, len(near), step):
         rows = near[start : start + step]
-        centres = np.einsum("mij,sj->msi", X_ab_R[rows], b.spheres[:, :3]) + X_ab_p[rows, None]
-        gaps = cdist(centres.reshape(-1, 3), a.spheres[:, :3]) - a.spheres[:, 3]
-        distance[rows] = (gaps.min(axis=1).reshape(len(rows), -1) - b.spheres[:, 3]).min(axis=1)
+        # In the frame of a, so that only the spheres of b are transformed.
+        R = np.swapaxes(X_a[rows, :3, :3], 1, 2)
+        moved = np.matmul(R, (X_b[rows, :3, 3] - X_a[rows, :3, 3])[:, :, None])[:, None, :, 0]
+        centres = b.spheres[:, :3] @ np.swapaxes(R @ X_b[rows, :3, :3], 1, 2) + moved
+        gaps = nearest(a.spheres, centres.reshape(-1, 3))[0]
+        distance[rows] = (gaps.reshape(len(rows), -1) - b.spheres[:, 3]).min(axis=1)
     return np.asarray(distance)
 
 
