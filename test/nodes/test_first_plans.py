@@ -6,7 +6,7 @@ import threading
 
 import pytest
 from geometry_msgs.msg import PoseStamped
-from joint_client import ARM, CANCELED, HOME, SUCCEEDED, JointClient
+from joint_client import ABORTED, ARM, CANCELED, HOME, SUCCEEDED, JointClient
 from planner_client import Planner, box
 from ros_client import BEST_EFFORT
 from ros_processes import usual
@@ -58,6 +58,17 @@ def test_straight_motions_do_not_wait_for_the_planner(suite, client, tmp_path):
     status, result = planner.move(ASIDE).result()
     assert status == SUCCEEDED, result.error_code.message
     arm.rest()
+    # What is wrong is told at once.
+    tool = {"planner_id": "PTP", "pipeline_id": "pilz_industrial_motion_planner"}
+    for goal, wrong, word in (
+        (ASIDE, {"group_name": "legs"}, "legs"),
+        (ASIDE, {"max_velocity_scaling_factor": 7.0}, "max_velocity_scaling_factor"),
+        (ASIDE, {"group_name": "legs", **tool}, "legs"),
+        ({**ASIDE, "elbow": 0.1}, {}, "elbow"),
+    ):
+        status, result = planner.move(goal, **wrong).result()
+        assert status == ABORTED
+        assert word in result.error_code.message
     # A request waits for the planner that it names, or if its line is blocked.
     other = planner.move(BEHIND, planner_id="RRTstar")
     assert other.accepted()

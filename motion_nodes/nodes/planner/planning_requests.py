@@ -19,6 +19,7 @@ from moveit_msgs.msg import MoveItErrorCodes, RobotState, RobotTrajectory
 
 from motion_nodes.core.planning.cartesian import cruising
 from motion_nodes.core.planning.constrained_search import ConstrainedRrt
+from motion_nodes.core.planning.path_constraints import PathConstraint
 from motion_nodes.core.planning.pipeline import MotionPlan, PlanOptions, joined, plan
 from motion_nodes.core.planning.planners import (
     DEFAULT,
@@ -27,11 +28,12 @@ from motion_nodes.core.planning.planners import (
     default_settings,
     find_planner,
 )
-from motion_nodes.core.planning.planning_problem import PlanRequest
+from motion_nodes.core.planning.planning_problem import Goal, PlanRequest
 from motion_nodes.core.planning.trajopt import TrajOptSettings
 from motion_nodes.core.planning.warm_up import load_direct_motions, load_planning, straight_motion
 from motion_nodes.core.robot.robot import Group
 from motion_nodes.core.scene.checker import CheckerCache
+from motion_nodes.core.scene.scene import Scene
 from motion_nodes.errors import MotionError
 from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.nodes.planner.planner_params import RrtPlannerParams
@@ -159,10 +161,12 @@ class PlanningRequests:
         notes: list[str] = []
         if requested_motion(job.request, notes) is not None:
             return plan_tool_motion(self, job, cancelled)
-        if not self.warm.is_set() and self._await_direct(cancelled):
-            # A blocked line, and what is wrong with a request, is left to the planner.
-            with contextlib.suppress(RequestRejected):
-                return self._plan(job, cancelled, notes, early=True)
+        if not self.warm.is_set():
+            self.reject_wrong(lambda: self._read(job, notes))
+            if self._await_direct(cancelled):
+                # A blocked line is left to the planner.
+                with contextlib.suppress(RequestRejected):
+                    return self._plan(job, cancelled, notes, early=True)
         self.await_warm(cancelled)
         return self._plan(job, cancelled, notes)
 
@@ -175,15 +179,8 @@ class PlanningRequests:
             RequestRejected: as :meth:`plan`; or ``early`` and another planner is necessary.
         """
         request, params = job.request, self.params
-        group = self.group(request.group_name)
-        q = self.start(request.start_state, from_current=job.from_current)
-        scene = self.scenes.scene_with(job.scene_diff, request.start_state)
-        frames = self.frames.in_scene(scene)
-        context = GoalContext(self.robot, group, q, frames, [*notes, *job.notes])
-        constraints = context.path_constraints(request.path_constraints)
-        speed = context.tool_speed(request)
-        goals = context.goals(request.goal_constraints)
-        options = self._options(request, group, bool(constraints))
+        context, scene, goals, constraints, speed, options = self._read(job, notes)
+        group, q = context.group, context.q
         if early:
             if find_planner(options.planner)[0] not in (DEFAULT, DirectMotion.name):
                 raise RequestRejected(Codes.PLANNING_FAILED, "the planner is being compiled")
@@ -226,6 +223,50 @@ class PlanningRequests:
         except MotionError as error:
             code = ERROR_CODES.get(type(error), Codes.PLANNING_FAILED)
             raise RequestRejected(code, str(error)) from None
+
+    def _read(
+        self, job: PlanJob, notes: list[str]
+    ) -> tuple[
+        GoalContext,
+        Scene,
+        tuple[Goal, ...],
+        tuple[PathConstraint, ...],
+        tuple[str, float] | None,
+        PlanOptions,
+    ]:
+        """Return a request's context, scene, goals, path constraints, tool speed and options.
+
+        Raises:
+            RequestRejected: as :meth:`plan`, except that no plan was found.
+        """
+        request = job.request
+        group = self.group(request.group_name)
+        q = self.start(request.start_state, from_current=job.from_current)
+        scene = self.scenes.scene_with(job.scene_diff, request.start_state)
+        frames = self.frames.in_scene(scene)
+        context = GoalContext(self.robot, group, q, frames, [*notes, *job.notes])
+        constraints = context.path_constraints(request.path_constraints)
+        speed = context.tool_speed(request)
+        goals = context.goals(request.goal_constraints)
+        options = self._options(request, group, bool(constraints))
+        planning_time(request.allowed_planning_time, self.params.allowed_planning_time)
+        return context, scene, goals, constraints, speed, options
+
+    @staticmethod
+    def reject_wrong(read: Callable[[], object]) -> None:
+        """Reject a wrong request before it waits for the kernels.
+
+        Args:
+            read: reads the request.
+
+        Raises:
+            RequestRejected: as ``read``, unless the robot's state is not known yet.
+        """
+        try:
+            read()
+        except RequestRejected as error:
+            if error.code not in (Codes.ROBOT_STATE_STALE, Codes.INVALID_ROBOT_STATE):
+                raise
 
     def start_message(self, q: Array) -> RobotState:
         """Return positions of all joints [rad or m], shape (n,), as a robot state."""

@@ -6,7 +6,8 @@ The service compute_cartesian_path plans straight lines of a link through waypoi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,7 @@ from motion_nodes.core.planning.tool_motions import ToolMotion
 from motion_nodes.core.robot.poses import inverse
 from motion_nodes.core.robot.robot import Group
 from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.scene import Scene
 from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory
 from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError, UnknownFrame
 from motion_nodes.ros.messages.constraints import (
@@ -121,17 +123,46 @@ def fill_sequence(response: Any, planned: PlannedMotion) -> None:
     response.planned_trajectories = [planned.trajectory]
 
 
+def _read(
+    requests: PlanningRequests, job: PlanJob, given: list[tuple[Any, float]]
+) -> tuple[Group, Array, Scene, GoalContext]:
+    """Return group, start, scene and context of a job, after a check of its items.
+
+    Raises:
+        RequestRejected: the job or one of its items is wrong.
+    """
+    group = requests.group(job.request.group_name)
+    q = requests.start(job.request.start_state, from_current=job.from_current)
+    scene = requests.scenes.scene_with(job.scene_diff, job.request.start_state)
+    frames = requests.frames.in_scene(scene)
+    for number, (request, _) in enumerate(given, start=1):
+        with _named_item(number, len(given)):
+            _check_item(requests, request, group, first=number == 1)
+            if requests.params.peer_defaults:
+                _check_complete(request, group)
+    return group, q, scene, GoalContext(requests.robot, group, q, frames, [*job.notes])
+
+
+@contextlib.contextmanager
+def _named_item(number: int, count: int) -> Iterator[None]:
+    """Context manager that adds the number of an item of several to rejections."""
+    try:
+        yield
+    except RequestRejected as error:
+        where = f"item {number} of {count}: " if count > 1 else ""
+        raise RequestRejected(error.code, f"{where}{error}") from None
+
+
 def _plan(
     requests: PlanningRequests,
     job: PlanJob,
     given: list[tuple[Any, float]],
     cancelled: Callable[[], bool],
 ) -> PlannedMotion:
-    requests.await_warm(cancelled)
-    group = requests.group(job.request.group_name)
-    q = requests.start(job.request.start_state, from_current=job.from_current)
-    scene = requests.scenes.scene_with(job.scene_diff, job.request.start_state)
-    context = GoalContext(requests.robot, group, q, requests.frames.in_scene(scene), [*job.notes])
+    if not requests.warm.is_set():
+        requests.reject_wrong(lambda: _read(requests, job, given))
+        requests.await_warm(cancelled)
+    group, q, scene, context = _read(requests, job, given)
     problem = PlanRequest(
         requests.checker(group, scene, q),
         context.start,
@@ -142,16 +173,10 @@ def _plan(
     )
     items, params = [], requests.params
     for number, (request, radius) in enumerate(given, start=1):
-        try:
-            _check_item(requests, request, group, first=number == 1)
-            if params.peer_defaults:
-                _check_complete(request, group)
+        with _named_item(number, len(given)):
             unlimited = params.peer_defaults and request.max_cartesian_speed < 0.0
             item = _item(request, radius, context, problem, unlimited=unlimited)
             items.append(_with_usual_speed(item, params.max_trans_vel))
-        except RequestRejected as error:
-            where = f"item {number} of {len(given)}: " if len(given) > 1 else ""
-            raise RequestRejected(error.code, f"{where}{error}") from None
     try:
         plan = plan_sequence(items, params.effort_share, params.payload(group.tip))
     except InvalidCommand as error:
@@ -325,14 +350,21 @@ def straight_path(
     Raises:
         RequestRejected: an invalid request or start state.
     """
-    requests.await_warm(cancelled)
-    group = requests.group(request.group_name)
-    q = requests.start(request.start_state)
-    scene = requests.scenes.scene_with(None, request.start_state)
-    context = GoalContext(requests.robot, group, q, requests.frames.in_scene(scene))
-    constraints = context.path_constraints(request.path_constraints)
-    link, X_LF = context.target(request.link_name)
-    speed = context.tool_speed(request)
+
+    def read() -> tuple[Any, ...]:
+        group = requests.group(request.group_name)
+        q = requests.start(request.start_state)
+        scene = requests.scenes.scene_with(None, request.start_state)
+        context = GoalContext(requests.robot, group, q, requests.frames.in_scene(scene))
+        constraints = context.path_constraints(request.path_constraints)
+        link, X_LF = context.target(request.link_name)
+        speed = context.tool_speed(request)
+        return group, q, scene, context, constraints, link, X_LF, speed
+
+    if not requests.warm.is_set():
+        requests.reject_wrong(read)
+        requests.await_warm(cancelled)
+    group, q, scene, context, constraints, link, X_LF, speed = read()
     checker = requests.checker(group, scene, q)
     try:
         found = cartesian_path(
