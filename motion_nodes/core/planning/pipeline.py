@@ -127,9 +127,23 @@ def searched(run: PlanRun, pipeline: Pipeline) -> PlanAttempt:
             continue
         found = other
     if found.result.status is PlanStatus.TIMED_OUT and found.result.path is None:
-        reason = f"no path in {run.request.timeout:.3g} s; more time may find one"
+        why = _separated(run.request) or "more time may find one"
+        reason = f"no path in {run.request.timeout:.3g} s; {why}"
         found.result = replace(found.result, reason=reason)
     return found
+
+
+def _separated(request: PlanRequest) -> str:
+    """Return what separates the start from each goal; empty if it is not known."""
+    goals = [goal.q for goal in request.goals if isinstance(goal, JointGoal)]
+    if len(goals) != len(request.goals) or request.cancelled():
+        return ""
+    # Imported on use: most plans are found.
+    from motion_nodes.core.planning.separation import separation
+
+    start = configuration(request.checker, request.start, "the start")
+    reasons = [separation(request.checker, start, np.asarray(q, np.float64)) for q in goals]
+    return reasons[0] if all(reasons) else ""
 
 
 def _attempt(
