@@ -45,6 +45,7 @@ from motion_nodes.extras.sim.sensors import (
     snapshot,
 )
 from motion_nodes.ros import qos
+from motion_nodes.ros.concurrency.repeated_cycles import next_due
 from motion_nodes.ros.current_state import RobotFrames
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import set_stamp
@@ -133,7 +134,7 @@ class CameraTopics:
         self._pending: tuple[Snapshot, int] | None = None
         self._thread: threading.Thread | None = None
         self._running = False
-        self._rendered_at = -1.0
+        self._due = 0  # stamp of the next image [ns]
         self._count = 0
 
     def start(self) -> None:
@@ -160,10 +161,12 @@ class CameraTopics:
         Args:
             nanoseconds: stamp of the state [ns].
         """
-        period, now = 1.0 / self._node.params.camera_rate, self._world.time
-        if 0.0 <= now - self._rendered_at < period or self._pending is not None:
+        period = round(1e9 / self._node.params.camera_rate)
+        # After a reset, time begins again.
+        waits = self._due - period <= nanoseconds < self._due
+        if waits or self._pending is not None:
             return
-        self._rendered_at = now
+        self._due = next_due(self._due, nanoseconds, period)
         self._pending = (snapshot(self._world), nanoseconds)
         self._wake.set()
 
@@ -201,7 +204,6 @@ class LaserTopics:
             world: the cell.
             robots: by name in the cell.
         """
-        self._world = world
         self._lasers: list[tuple[SimulatedLaser, Any, LaserScan]] = []
         for placement in world.placements:
             space = robots[placement.name].namespace
@@ -218,7 +220,7 @@ class LaserTopics:
                 message.header.frame_id = frame_id(space, scanner.link)
                 laser = SimulatedLaser(world, placement.name, scanner)
                 self._lasers.append((laser, out, message))
-        self._due = [0.0] * len(self._lasers)
+        self._due = [0] * len(self._lasers)  # stamp of the next scan of each [ns]
         self._count = 0
 
     def tick(self, nanoseconds: int) -> None:
@@ -227,13 +229,12 @@ class LaserTopics:
         Args:
             nanoseconds: stamp of the state [ns].
         """
-        now = self._world.time
         for i, (laser, out, message) in enumerate(self._lasers):
-            period = 1.0 / laser.scanner.rate
+            period = round(1e9 / laser.scanner.rate)
             # After a reset, time begins again.
-            if now < self._due[i] and self._due[i] - now <= period:
+            if self._due[i] - period <= nanoseconds < self._due[i]:
                 continue
-            self._due[i] = now + period
+            self._due[i] = next_due(self._due[i], nanoseconds, period)
             message.header.stamp = Time(nanoseconds=nanoseconds).to_msg()
             message.ranges = array.array("f", laser.scan().tobytes())
             out.publish(message)

@@ -2,6 +2,7 @@
 """Simulated laser scanners and depth cameras against exact ray casts."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from motion_nodes.extras.sim.sensors import (
     SimulatedLaser,
     snapshot,
 )
+from motion_nodes.nodes.cell_topics import LaserTopics
 
 BURGER = load_robot("turtlebot3_burger")
 LDS = BURGER.description.laser_scanners[0]
@@ -60,6 +62,19 @@ def test_scans_equal_exact_ray_casts(world):
     # Rays that graze an edge may differ.
     assert (np.isneginf(found) != too_close).sum() <= 2
     assert (np.isposinf(found) != np.isposinf(expected)).sum() <= 6
+
+
+def test_scans_come_at_their_rate_whatever_the_step(world):
+    """Steps that are no fraction of the period delay single scans, not all that follow."""
+    sent: list[object] = []
+    node = SimpleNamespace(advertise=lambda *_: SimpleNamespace(publish=sent.append))
+    robot = SimpleNamespace(namespace="", link_frame=lambda link: link)
+    lasers = LaserTopics(node, world, {"r": robot})  # type: ignore[arg-type, dict-item]
+    period = round(1e9 / LDS.rate)
+    step = round(0.7 * period)
+    for stamp in range(0, 100 * period, step):
+        lasers.tick(stamp)
+    assert 99 <= len(sent) <= 100
 
 
 def test_noise_and_sectors(world):
