@@ -15,7 +15,6 @@ from typing import Any, Literal
 
 from ackermann_msgs.msg import AckermannDrive, AckermannDriveStamped
 from control_msgs.msg import SteeringControllerStatus
-from rclpy.parameter import Parameter
 from std_srvs.srv import Empty
 
 from motion_nodes.core.bases.ackermann import AckermannBase, AckermannConfig, AckermannGeometry
@@ -225,9 +224,7 @@ class AckermannBaseNode(WheeledBaseNode[AckermannParams]):
 
     def prepare(self) -> dict[str, Any]:
         """Translate parameters of other names, and load the robot."""
-        self._parameter_overrides: dict[str, Parameter] = steering_overrides(
-            self._parameter_overrides, self.get_name()
-        )
+        self._parameter_overrides = steering_overrides(self._parameter_overrides, self.get_name())
         return super().prepare()
 
     def check(self, params: AckermannParams) -> str | None:

@@ -126,6 +126,21 @@ def test_acceleration_limits(rig):
         "max_deceleration_reverse")})  # fmt: skip
 
 
+def test_min_acceleration_of_earlier_files(cell):
+    """It bounds negative accelerations: forward when braking, and in reverse when starting."""
+    limits = {"linear.x.max_acceleration": 2.0, "linear.x.min_acceleration": -4.0,
+              "linear.x.max_velocity": 1.5, "angular.z.min_acceleration": -3.0,
+              "angular.z.max_deceleration": 7.0}  # fmt: skip
+    cell.suite.node(
+        "differential_base", namespace="humble", robot=str(cell.robot), update_rate=100.0, **limits
+    )
+    rig = Rig(cell.client, f"/humble/{NODE}", WHEELS)
+    rig.until(lambda: rig.told, "the first references")
+    for goal, rate in ((1.0, 2.0), (0.0, -4.0), (-1.0, -4.0), (0.0, 2.0)):
+        assert ramp(rig, goal) == pytest.approx(rate, rel=0.02)
+    assert cell.client.get_parameter(rig.node, "angular.z.max_deceleration") == 7.0
+
+
 def test_velocity_limits(rig, cell):
     for limits, asked, got in (
         ({"max_velocity": 0.5}, 2.0, 0.5),

@@ -16,6 +16,7 @@ import numpy as np
 from control_msgs.srv import SetOdometry
 from geometry_msgs.msg import Twist, TwistStamped
 from nav_msgs.msg import Odometry as OdometryMessage
+from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState
 from tf2_msgs.msg import TFMessage
 
@@ -35,7 +36,11 @@ from motion_nodes.ros.messages.cdr import MessageTemplate
 from motion_nodes.ros.node import MotionNode, RobotNode
 from motion_nodes.ros.ros_time import command_time
 from motion_nodes.ros.transforms import TransformBuffer, frame_id, frame_prefix
-from motion_nodes.ros.wheeled.wheeled_base_params import WheeledBaseParams, core_config
+from motion_nodes.ros.wheeled.wheeled_base_params import (
+    WheeledBaseParams,
+    core_config,
+    limit_overrides,
+)
 from motion_nodes.typing import Array
 
 BASE_REST_SPEED = 0.01
@@ -309,6 +314,11 @@ class WheeledBaseNode(RobotNode[B]):
     has_reference = False
     """Whether it has the topics of steering and mecanum controllers of ros2_controllers, too:
     ``~/reference_unstamped``, ``~/odometry`` and ``~/tf_odometry``."""
+
+    def prepare(self) -> dict[str, Any]:
+        """Translate parameters of other names, and load the robot."""
+        self._parameter_overrides: dict[str, Parameter] = limit_overrides(self._parameter_overrides)
+        return super().prepare()
 
     def make_base(self, params: B) -> WheeledBase:
         """Return the kinematics for a parameter set."""

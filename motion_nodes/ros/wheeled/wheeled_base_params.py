@@ -128,6 +128,33 @@ def base_defaults(robot: Robot) -> dict[str, Any]:
     return defaults
 
 
+def limit_overrides(overrides: dict[str, Parameter]) -> dict[str, Parameter]:
+    """Return parameter overrides with ``min_acceleration`` of earlier ros2_controllers as ours.
+
+    It bounds a negative acceleration, and ``max_acceleration`` a positive one: deceleration forward
+    and acceleration in reverse, and the other way round.
+
+    Args:
+        overrides: parameters given to the node.
+    """
+    given = dict(overrides)
+    for axis in ("linear.x", "linear.y", "angular.z"):
+        least = given.pop(f"{axis}.min_acceleration", None)
+        if least is None or not isinstance(least.value, float | int):
+            continue
+        most = given.get(f"{axis}.max_acceleration")
+        values = {
+            "max_deceleration": least.value,
+            "max_acceleration_reverse": least.value,
+            "max_deceleration_reverse": None if most is None else most.value,
+        }
+        for name, value in values.items():
+            if value is not None:
+                ours = f"{axis}.{name}"
+                given.setdefault(ours, Parameter(ours, value=abs(float(value))))
+    return given
+
+
 def steering_overrides(overrides: dict[str, Parameter], name: str) -> dict[str, Parameter]:
     """Return parameter overrides with deprecated names, and those of a peer, as ours.
 
