@@ -31,7 +31,7 @@ from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
 from motion_nodes.typing import Array
 
 SEGMENTS = 32
-"""Number of segments around a cylinder or sphere."""
+"""Number of segments around a surface of revolution."""
 RINGS = 16
 """Number of rings of a sphere, from pole to pole."""
 PLAIN_RGB = (198, 203, 208)
@@ -174,43 +174,36 @@ def _box() -> Triangles:
 @functools.cache
 def _cylinder() -> Triangles:
     """Return a cylinder of radius and length 1 along z; caps do not share vertices."""
-    angle = np.arange(SEGMENTS) * 2.0 * np.pi / SEGMENTS
-    ring = np.stack([np.cos(angle), np.sin(angle), np.zeros(SEGMENTS)], axis=1)
-    poles = np.array([[0.0, 0.0, -0.5], [0.0, 0.0, 0.5]])
-    low, high = ring + poles[0], ring + poles[1]
-    vertices = np.concatenate([low, high, low, high, poles])
-    k, n = np.arange(SEGMENTS), (np.arange(SEGMENTS) + 1) % SEGMENTS
-    s = SEGMENTS
-    faces = np.concatenate(
-        [
-            np.stack([k, n, s + n], axis=1),
-            np.stack([k, s + n, s + k], axis=1),
-            np.stack([2 * s + n, 2 * s + k, np.full(s, 4 * s)], axis=1),
-            np.stack([3 * s + k, 3 * s + n, np.full(s, 4 * s + 1)], axis=1),
-        ]
-    )
-    return Triangles(vertices, faces.astype(np.uint32))
+    low, high = (0.0, -0.5), (0.0, 0.5)
+    rims = [(1.0, -0.5), (1.0, -0.5), (1.0, 0.5), (1.0, 0.5)]
+    return revolved(np.array([low, *rims, high]))
 
 
 @functools.cache
 def _sphere() -> Triangles:
     """Return a sphere of radius 1: rings of vertices between its poles."""
-    polar = np.arange(1, RINGS)[:, None] * np.pi / RINGS
-    angle = np.arange(SEGMENTS)[None, :] * 2.0 * np.pi / SEGMENTS
-    parts = (np.sin(polar) * np.cos(angle), np.sin(polar) * np.sin(angle),
-             np.cos(polar) * np.ones_like(angle))  # fmt: skip
-    rings = np.stack(parts, axis=-1).reshape(-1, 3)
-    top, bottom = len(rings), len(rings) + 1
-    vertices = np.concatenate([rings, [[0.0, 0.0, 1.0], [0.0, 0.0, -1.0]]])
-    k, n = np.arange(SEGMENTS), (np.arange(SEGMENTS) + 1) % SEGMENTS
-    last = (RINGS - 2) * SEGMENTS
-    faces = [np.stack([k, n, np.full(SEGMENTS, top)], axis=1)]
-    for ring in range(RINGS - 2):
-        above, below = ring * SEGMENTS, (ring + 1) * SEGMENTS
-        faces += [np.stack([above + k, below + k, below + n], axis=1),
-                  np.stack([above + k, below + n, above + n], axis=1)]  # fmt: skip
-    faces.append(np.stack([last + n, last + k, np.full(SEGMENTS, bottom)], axis=1))
-    return Triangles(vertices, np.concatenate(faces).astype(np.uint32))
+    polar = np.linspace(np.pi, 0.0, RINGS + 1)
+    return revolved(np.column_stack((np.sin(polar), np.cos(polar))))
+
+
+def revolved(outline: Array) -> Triangles:
+    """Return the surface of revolution of an outline about the z axis.
+
+    Args:
+        outline: points (radius, z) [m] from low to high, shape (p, 2); a point given twice is an
+            edge: the faces on its two sides do not share vertices.
+    """
+    angles = np.linspace(0.0, 2.0 * np.pi, SEGMENTS, endpoint=False)
+    circle = np.column_stack((np.cos(angles), np.sin(angles)))
+    rings = [np.column_stack((r * circle, np.full(SEGMENTS, z))) for r, z in outline]
+    here = np.arange(SEGMENTS)
+    after = (here + 1) % SEGMENTS
+    faces = []
+    for k in np.flatnonzero(np.diff(outline, axis=0).any(axis=1)):
+        low, high = k * SEGMENTS, (k + 1) * SEGMENTS
+        faces.append(np.column_stack((low + here, low + after, high + after)))
+        faces.append(np.column_stack((low + here, high + after, high + here)))
+    return Triangles(np.concatenate(rings), np.concatenate(faces).astype(np.uint32))
 
 
 @dataclass(frozen=True)

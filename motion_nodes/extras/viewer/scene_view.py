@@ -20,7 +20,7 @@ from motion_nodes.core.scene.scene import AttachedBody, Part, Scene, WorldObject
 from motion_nodes.core.scene.scenery import SCENERY
 from motion_nodes.core.scene.shapes import Capsule, Cone, HalfSpace, TriangleMesh, hull_meshes
 from motion_nodes.core.scene.voxels import OCTOMAP, Voxels, box_surface
-from motion_nodes.extras.viewer.robot_view import SOLID, Appearance, MeshFiles, add_shape
+from motion_nodes.extras.viewer.robot_view import SOLID, Appearance, MeshFiles, add_shape, revolved
 from motion_nodes.typing import Array
 
 Rgba = tuple[float, float, float, float]
@@ -36,8 +36,6 @@ MAX_OBJECTS = 500
 GROUND_SIZE, GROUND_DEPTH = 4.0, 1e-3
 """Edge length of the square that represents a half-space, and its offset below the plane [m], so
 that it does not cover the page's grid."""
-SIDES = 32
-"""Number of segments around a cone or capsule."""
 
 
 class SceneView:
@@ -191,7 +189,8 @@ def surface_of(solid: Capsule | Cone | HalfSpace | TriangleMesh | Voxels) -> Sur
         return corners, np.array([(0, 1, 2), (0, 2, 3)], dtype=np.uint32)
     if isinstance(solid, Cone):
         h = 0.5 * solid.height
-        return _revolved(np.array([(0.0, -h), (solid.radius, -h), (0.0, h)]))
+        surface = revolved(np.array([(0.0, -h), (solid.radius, -h), (0.0, h)]))
+        return surface.vertices, surface.faces
     if not isinstance(solid, Capsule):
         meshes = hull_meshes(solid)
         first = np.cumsum([0, *(len(mesh.vertices) for mesh in meshes)])
@@ -201,24 +200,8 @@ def surface_of(solid: Capsule | Cone | HalfSpace | TriangleMesh | Voxels) -> Sur
     angles = np.linspace(0.0, 0.5 * np.pi, 9)
     arc = solid.radius * np.column_stack((np.cos(angles), np.sin(angles)))
     arc[:, 1] += 0.5 * solid.length
-    return _revolved(np.concatenate([arc[::-1] * (1.0, -1.0), arc]))
-
-
-def _revolved(outline: Array) -> Surface:
-    """Return the surface of revolution of an outline (radius, z) [m] about the z axis."""
-    angles = np.linspace(0.0, 2.0 * np.pi, SIDES, endpoint=False)
-    rings = [
-        np.column_stack((r * np.cos(angles), r * np.sin(angles), np.full(SIDES, z)))
-        for r, z in outline
-    ]
-    here = np.arange(SIDES)
-    after = (here + 1) % SIDES
-    faces = []
-    for k in range(len(outline) - 1):
-        low, high = k * SIDES, (k + 1) * SIDES
-        faces.append(np.column_stack((low + here, low + after, high + after)))
-        faces.append(np.column_stack((low + here, high + after, high + here)))
-    return np.concatenate(rings), np.concatenate(faces).astype(np.uint32)
+    surface = revolved(np.concatenate([arc[::-1] * (1.0, -1.0), arc]))
+    return surface.vertices, surface.faces
 
 
 def _place(node: viser.FrameHandle, X: Array) -> None:
