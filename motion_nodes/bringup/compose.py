@@ -47,8 +47,6 @@ BASES_RATE = 100.0
 """[Hz] Rate of a simulation of wheeled bases alone, whose controllers run at 50 Hz."""
 TASK_GROUPS = ("arm", "gripper")
 """Groups of a robot that executes tasks."""
-EXAMPLES = ("put the red cube on the shelf", "pick up the can", "stack the blue cube on the shelf")
-"""Sentences for these objects."""
 BASE_EXECUTABLES = {
     "differential": "differential_base",
     "holonomic": "holonomic_base",

@@ -26,7 +26,6 @@ from motion_nodes.kernels.jit import inlined
 from motion_nodes.typing import Array
 
 Item = TypeVar("Item", bound=tuple[Any, ...])
-_WORD = 8
 _ITEM = 8
 
 

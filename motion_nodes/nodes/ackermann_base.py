@@ -30,7 +30,6 @@ from motion_nodes.ros.joint_topics import set_stamp, stamp_ns
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.parameters import core_param, param
 from motion_nodes.ros.ros_time import command_time
-from motion_nodes.ros.run import run_node
 from motion_nodes.ros.wheeled.wheeled_base_node import (
     CONTROLLER_STATE,
     StateWriter,
@@ -477,8 +476,3 @@ class AckermannBaseNode(WheeledBaseNode[AckermannParams]):
     def _forget(self) -> None:
         self._car.forget()
         self._given = -math.inf
-
-
-def main() -> None:
-    """Run the node in its own process."""
-    run_node(AckermannBaseNode)

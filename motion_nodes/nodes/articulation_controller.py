@@ -56,7 +56,6 @@ from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import JointStateReader
 from motion_nodes.ros.node import RobotNode
 from motion_nodes.ros.parameters import given_early
-from motion_nodes.ros.run import run_node
 
 STAMP_TOLERANCE = 0.1
 """[s] Max time by which the stamp of a state may be ahead of the node's time."""
@@ -460,8 +459,3 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         self.runner.hold_measured()
         self._monitor.reset()
         return "holding the measured positions"
-
-
-def main() -> None:
-    """Run the node in its own process."""
-    run_node(ArticulationControllerNode)

@@ -29,7 +29,6 @@ from motion_nodes.ros.joint_topics import set_stamp
 from motion_nodes.ros.names import JOINT_CONTROLLER, under
 from motion_nodes.ros.node import MotionNode, NodeParams
 from motion_nodes.ros.parameters import param, settings_from
-from motion_nodes.ros.run import run_node
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -211,8 +210,3 @@ def message_of(command: CheckedCommand, names: tuple[str, ...], now_ns: int) -> 
             setattr(message, field, values.tolist())
     set_stamp(message, now_ns)
     return message
-
-
-def main() -> None:
-    """Run the node in its own process."""
-    run_node(ArticulationGraphNode)

@@ -57,7 +57,6 @@ from motion_nodes.ros.messages.planar_messages import (
 )
 from motion_nodes.ros.names import base_controller
 from motion_nodes.ros.node import RobotNode
-from motion_nodes.ros.run import run_node
 from motion_nodes.ros.transforms import TransformTree
 from motion_nodes.ros.wheeled.wheeled_base_node import BASE_REST_SPEED, RESTART_PAUSE
 
@@ -390,8 +389,3 @@ class _GoalPose:
 
     def refuse(self, error: Exception) -> None:
         self.node.warn("goal_pose", f"goal_pose refused: {error}")
-
-
-def main() -> None:
-    """Run the node in its own process."""
-    run_node(BaseNavigatorNode)

@@ -50,7 +50,6 @@ from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.messages.camera_messages import cloud_colours, pixels_of, points_of
 from motion_nodes.ros.node import MotionNode, NodeParams
 from motion_nodes.ros.parameters import param
-from motion_nodes.ros.run import run_node
 from motion_nodes.ros.transforms import TransformLink, TransformTree
 from motion_nodes.typing import Array
 
@@ -584,8 +583,3 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
             receiver = getattr(watched, part) if part else watched
             if receiver is not None:
                 getattr(receiver, method)(viewer.robot(robot), *values)
-
-
-def main() -> None:
-    """Run the node in its own process."""
-    run_node(BrowserViewerNode)

@@ -51,7 +51,6 @@ from motion_nodes.ros.names import (
 )
 from motion_nodes.ros.node import RobotNode, RobotParams
 from motion_nodes.ros.parameters import param
-from motion_nodes.ros.run import run_node
 
 INTERFACE_PARAMETERS = (
     "joints", "control_modes", "command_interface", "command_interfaces", "update_rate"
@@ -543,8 +542,3 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
         except NoAnswer as error:
             self.warn(verb, str(error))
             return False
-
-
-def main() -> None:
-    """Run the node in its own process."""
-    run_node(ControllerManagerNode)

@@ -14,7 +14,6 @@ from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.robot_yaml import DifferentialSpec
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.ros.parameters import core_params, settings_from
-from motion_nodes.ros.run import run_node
 from motion_nodes.ros.wheeled.wheeled_base_node import WheeledBaseNode
 from motion_nodes.ros.wheeled.wheeled_base_params import WheeledBaseParams, base_defaults
 
@@ -62,8 +61,3 @@ class DifferentialBaseNode(WheeledBaseNode[DifferentialParams]):
     def make_base(self, params: DifferentialParams) -> DifferentialBase:
         """Return the kinematics."""
         return DifferentialBase(settings_from(params, DifferentialConfig))
-
-
-def main() -> None:
-    """Run the node in its own process."""
-    run_node(DifferentialBaseNode)

@@ -32,7 +32,6 @@ from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import set_stamp
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.parameters import core_param, core_params, param
-from motion_nodes.ros.run import run_node
 from motion_nodes.ros.wheeled.wheeled_base_node import (
     CONTROLLER_STATE,
     StateWriter,
@@ -366,8 +365,3 @@ class HolonomicBaseNode(WheeledBaseNode[HolonomicParams]):
         base = self.controller.base
         if isinstance(base, HolonomicBase) and base.impossible:
             report.note("WARN", f"the wheels cannot {' or '.join(base.impossible)}")
-
-
-def main() -> None:
-    """Run the node in its own process."""
-    run_node(HolonomicBaseNode)

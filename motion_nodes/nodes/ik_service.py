@@ -44,10 +44,8 @@ from motion_nodes.ros.names import JOINT_CONTROLLER
 from motion_nodes.ros.node import FramedParams, RobotNode
 from motion_nodes.ros.parameters import param
 from motion_nodes.ros.ros_time import command_time
-from motion_nodes.ros.run import run_node
 from motion_nodes.ros.scene.scene_follower import SceneFollower
 
-Codes = MoveItErrorCodes
 TARGET_TIMEOUT = 1.0
 """Max age of a target pose [s]."""
 IDLE_AFTER, IDLE_RATE = 2.0, 20.0
@@ -318,8 +316,3 @@ def settings_of(params: IkServiceParams) -> IkSettings:
         timeout=params.kinematics_solver_timeout,
         random_seed=params.random_seed,
     )
-
-
-def main() -> None:
-    """Run the node in its own process."""
-    run_node(IkServiceNode)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from motion_nodes.extras.sim.backend import MockWorld, RobotBackend, RobotPlacement
 from motion_nodes.nodes.simulation import SimulationNode, SimulationParams
-from motion_nodes.ros.run import run_node
 
 
 class MockSimNode(SimulationNode[SimulationParams]):
@@ -20,8 +19,3 @@ class MockSimNode(SimulationNode[SimulationParams]):
     def make_cell(self, placements: list[RobotPlacement]) -> RobotBackend:
         """Return a mock world."""
         return MockWorld(placements)
-
-
-def main() -> None:
-    """Run the node in its own process."""
-    run_node(MockSimNode)

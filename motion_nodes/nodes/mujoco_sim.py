@@ -55,7 +55,6 @@ from motion_nodes.ros.messages.rotations import matrix_of
 from motion_nodes.ros.names import SURFACE_GRIPPER
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.parameters import core_params, param, settings_from
-from motion_nodes.ros.run import run_node
 from motion_nodes.ros.scene.collision_objects import attached_message, detached_message
 
 OPENING = 1e-3
@@ -462,8 +461,3 @@ def _on_floor(placement: RobotPlacement, height: float) -> RobotPlacement:
     X_WR = placement.X_WR.copy()
     X_WR[2, 3] = height
     return RobotPlacement(placement.robot, placement.name, X_WR)
-
-
-def main() -> None:
-    """Run the node in its own process."""
-    run_node(MujocoSimNode)

@@ -47,7 +47,6 @@ from motion_nodes.ros.messages.moveit_messages import pose_message
 from motion_nodes.ros.node import RobotNode
 from motion_nodes.ros.parameters import core_params, param, settings_from
 from motion_nodes.ros.robot_cameras import CameraInput, CameraParams, RobotCameras, View
-from motion_nodes.ros.run import run_node
 from motion_nodes.typing import Array
 
 MIN_SHARE = 0.5
@@ -351,8 +350,3 @@ class ObjectDetectorNode(RobotNode[DetectorParams]):
             marker.lifetime.sec = round(SHOWN_FOR)
             message.markers.append(marker)
         return message
-
-
-def main() -> None:
-    """Run the node in its own process."""
-    run_node(ObjectDetectorNode)

@@ -38,7 +38,6 @@ from motion_nodes.ros.names import OCTOMAP_CLEARED, STOP_TOPIC
 from motion_nodes.ros.node import MotionNode, RobotNode
 from motion_nodes.ros.parameters import core_params, param, settings_from
 from motion_nodes.ros.robot_cameras import CameraInput, CameraParams, RobotCameras, View
-from motion_nodes.ros.run import run_node
 from motion_nodes.ros.scene.scene_follower import SceneFollower
 from motion_nodes.ros.scene.scene_update import octomap_message
 from motion_nodes.typing import Array
@@ -502,8 +501,3 @@ def _moved(X_MA: Array, X_MB: Array, resolution: float) -> bool:
 
 def _same(a: Voxels | None, b: Voxels | None) -> bool:
     return a is b or (a is not None and b is not None and a.equals(b))
-
-
-def main() -> None:
-    """Run the node in its own process."""
-    run_node(OccupancyMapperNode)

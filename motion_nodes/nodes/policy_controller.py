@@ -39,7 +39,6 @@ from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.names import POLICY_CONTROLLER
 from motion_nodes.ros.node import MotionNode, RobotNode, RobotParams
 from motion_nodes.ros.parameters import core_params, param, settings_from
-from motion_nodes.ros.run import run_node
 from motion_nodes.ros.wheeled.wheeled_base_node import StreamPauses, TwistInputs
 
 DEFAULT_MAX = (1.0, 0.5, 1.5)
@@ -522,8 +521,3 @@ class PolicyControllerNode(RobotNode[LearnedPolicyParams]):
         self._commands.suspend()
         self.sequence.damp("requested")
         return "the motors are damped"
-
-
-def main() -> None:
-    """Run the node in its own process."""
-    run_node(PolicyControllerNode)

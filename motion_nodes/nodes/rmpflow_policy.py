@@ -48,7 +48,6 @@ from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import JointStateWriter
 from motion_nodes.ros.names import BLOCKED
 from motion_nodes.ros.node import MotionNode, RobotNode
-from motion_nodes.ros.run import run_node
 from motion_nodes.ros.scene.scene_follower import SceneFollower
 from motion_nodes.typing import Array
 
@@ -520,8 +519,3 @@ class RmpflowPolicyNode(RobotNode[Any]):
         self.in_loop(lambda: self._follower.lose(text))
         if isinstance(error, Exception):
             self.fail(error)
-
-
-def main() -> None:
-    """Run the node in its own process."""
-    run_node(RmpflowPolicyNode)

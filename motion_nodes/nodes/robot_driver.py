@@ -23,7 +23,6 @@ from motion_nodes.ros.messages.joint_channels import JointChannels
 from motion_nodes.ros.names import JOINT_CONTROLLER
 from motion_nodes.ros.node import RobotNode, RobotParams
 from motion_nodes.ros.parameters import core_params, param, settings_from
-from motion_nodes.ros.run import run_node
 
 SCALING_PERIOD = 1.0
 """Period of the speed scaling factor, if it is below 1 [s]."""
@@ -178,8 +177,3 @@ class RobotDriverNode(RobotNode[RobotDriverParams]):
 
     def _on_reset(self, _request: Any, response: Any) -> Any:
         return respond_from_loop(self, response, lambda: self.session.reset())
-
-
-def main() -> None:
-    """Run the node in its own process."""
-    run_node(RobotDriverNode)

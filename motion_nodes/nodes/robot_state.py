@@ -21,7 +21,6 @@ from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import JointStateReader
 from motion_nodes.ros.node import FramedParams, RobotNode
 from motion_nodes.ros.parameters import param
-from motion_nodes.ros.run import run_node
 from motion_nodes.ros.transforms import TransformSender, frame_id, frame_prefix
 from motion_nodes.tolerances import EQUAL_POSITIONS
 
@@ -123,8 +122,3 @@ class RobotStateNode(RobotNode[RobotStateParams]):
             )
             for row in rows
         ]
-
-
-def main() -> None:
-    """Run the node in its own process."""
-    run_node(RobotStateNode)

@@ -44,7 +44,6 @@ from motion_nodes.ros.messages.markers import Markers
 from motion_nodes.ros.messages.plan_messages import PlannedMotion, display_message
 from motion_nodes.ros.names import PLANNER
 from motion_nodes.ros.node import RobotNode
-from motion_nodes.ros.run import run_node
 from motion_nodes.ros.startup_memory import release_memory
 from motion_nodes.typing import Array
 
@@ -330,8 +329,3 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
     def gives_up(self) -> bool:
         """Return whether requests should not wait any longer, as the node does not run."""
         return self._releasing or not self.active
-
-
-def main() -> None:
-    """Run the node in its own process."""
-    run_node(RrtPlannerNode)

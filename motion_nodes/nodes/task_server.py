@@ -53,7 +53,6 @@ from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, pose_of, set_code
 from motion_nodes.ros.messages.trajectory_messages import fill_seconds
 from motion_nodes.ros.node import RobotNode
-from motion_nodes.ros.run import run_node
 from motion_nodes.ros.scene.scene_follower import SceneFollower
 
 CONSTRAINTS = (
@@ -485,8 +484,3 @@ class TaskServerNode(RobotNode[TaskServerParams]):
             return "canceled"
 
         return respond_from_loop(self, response, job)
-
-
-def main() -> None:
-    """Run the node in its own process."""
-    run_node(TaskServerNode)

@@ -52,7 +52,6 @@ from motion_nodes.ros.messages.moveit_messages import (
 from motion_nodes.ros.messages.plan_messages import state_message, trajectory_message
 from motion_nodes.ros.messages.trajectory_messages import size_fault
 from motion_nodes.ros.node import RobotNode
-from motion_nodes.ros.run import run_node
 from motion_nodes.ros.scene.scene_follower import SceneFollower
 
 Codes = MoveItErrorCodes
@@ -282,8 +281,3 @@ class TrajectoryGeneratorNode(RobotNode[TrajectoryGeneratorParams]):
         self._counts["made"] += 1
         set_code(plan.error_code, Codes.SUCCESS, generated.note, self.get_name())
         return response
-
-
-def main() -> None:
-    """Run the node in its own process."""
-    run_node(TrajectoryGeneratorNode)

@@ -24,6 +24,7 @@ PLANNER = """
 import sys, time
 from pathlib import Path
 from motion_nodes.nodes import rrt_planner
+from motion_nodes.ros.run import run_node
 
 def compile_apart(robot, direct, ready, given_up):
     direct()
@@ -35,7 +36,7 @@ def compile_apart(robot, direct, ready, given_up):
 
 rrt_planner.is_prepared = lambda: False
 rrt_planner.compile_apart = compile_apart
-rrt_planner.main()
+run_node(rrt_planner.RrtPlannerNode)
 """
 ASIDE = {**{name: HOME[name] for name in ARM}, "panda_joint1": 0.6}
 BEHIND = {**ASIDE, "panda_joint1": 1.9}

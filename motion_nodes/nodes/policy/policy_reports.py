@@ -38,7 +38,6 @@ MIN_LENGTH = 0.005
 """Length below which arrows are omitted [m]."""
 TARGET: Colour = (0.1, 0.7, 0.9, 0.9)
 STUCK: Colour = (0.9, 0.1, 0.1, 0.9)
-TOOL: Colour = (0.9, 0.9, 0.9, 0.9)
 RMPS: dict[str, Colour] = {
     "target_rmp": (0.1, 0.7, 0.9, 1.0),
     "axis_target_rmp": (0.2, 0.4, 0.9, 1.0),

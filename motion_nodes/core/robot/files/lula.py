@@ -8,7 +8,6 @@ which they are converted. Source: files and description editor of Isaac Sim
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,8 +29,6 @@ from motion_nodes.core.robot.files.xrdf_file import (
 from motion_nodes.core.robot.robot_yaml import Name
 from motion_nodes.core.robot.yaml_schema import decode, read_yaml, without_empty, yaml_text
 from motion_nodes.errors import InvalidDescription
-
-_LOG = logging.getLogger(__name__)
 
 NAMES = FieldNames(
     joints="cspace",
