@@ -37,7 +37,9 @@ from motion_nodes.ros.process_reports import (
 )
 
 POLL_PERIOD = 0.1
-"""[s] Polling period of the report thread; relevant while no loop runs."""
+"""[s] Polling period of the report thread while no loop runs."""
+LOOP_PAUSE = 0.25
+"""[s] Time since the last poll of a loop from which it counts as not running."""
 HOLD_TIME = 1.0
 """[s] Time for which a hold of the supervisor refuses commands. The nodes of a process that
 replaces another one are held from activation; streams that never paused are discovered by then."""
@@ -81,7 +83,7 @@ class StopLatch:
             node.create_service(Trigger, "~/stop", self._on_stop)
             node.create_service(Trigger, "~/resume", self._on_resume)
         self._publish()
-        self._polling = PeriodicCall(self.poll, POLL_PERIOD)
+        self._polling = PeriodicCall(self._poll_for_the_loop, POLL_PERIOD)
 
     @property
     def state(self) -> StopState:
@@ -198,6 +200,10 @@ class StopLatch:
         self._polling.end()
 
     # ---- inside
+
+    def _poll_for_the_loop(self) -> None:
+        if time.monotonic() - self._polled_at > LOOP_PAUSE:
+            self.poll()
 
     def _set(self, state: StopState) -> None:
         before, self._state = self._state, state
