@@ -226,8 +226,8 @@ class SimulatedRobot:
         return RepeatedInput(self._commands, self._last, self._last_ns, slack)
 
     @property
-    def gains(self) -> bool:
-        """Whether the robot's drives obey ``joint_gains``, and it has an IMU."""
+    def floats(self) -> bool:
+        """Whether its base is floating: it has an IMU, and its drives obey ``joint_gains``."""
         return self._floating is not None
 
     @property
@@ -382,7 +382,7 @@ class SimulationNode(MotionNode[S]):
         """Return whether the next cycles change nothing but the time."""
         resetting = time.monotonic() - self._reset_at < 2.0 * RESET_TIME
         runs = not (self._paused or self._problem or resetting) and self._clock_out is not None
-        floating = any(robot.gains for robot in self._robots)
+        floating = any(robot.floats for robot in self._robots)
         return runs and not floating and self.cell.references_rest() and self.cell.sleeps
 
     def silent(self) -> list[PolledSubscription[Any]]:
@@ -405,7 +405,7 @@ class SimulationNode(MotionNode[S]):
             ],
         )
 
-    def pace(self, cycles: RepeatedCycles) -> None:
+    def set_cycle_time(self, cycles: RepeatedCycles) -> None:
         """Set the time of repeated cycles: it follows real time."""
         factor = self.params.real_time_factor
         most = CATCH_UP_PERIODS * self.period * factor

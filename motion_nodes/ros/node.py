@@ -354,9 +354,9 @@ class MotionNode(EndpointNode, Generic[P]):
         if count > 0 and cycles.ready:
             latch = () if self.stop_latch is None else self.stop_latch.subscriptions
             cycles.begin(count, (*silent, *latch), inputs, outputs)
-            self.pace(cycles)
+            self.set_cycle_time(cycles)
 
-    def pace(self, cycles: RepeatedCycles) -> None:
+    def set_cycle_time(self, cycles: RepeatedCycles) -> None:
         """Set the time of repeated cycles: that of the loop's deadlines."""
         cycles.follow(self._time.clock, self.now_ns(), self._steps.grid)
 
@@ -623,6 +623,8 @@ class MotionNode(EndpointNode, Generic[P]):
             self.halt()
         except Exception as second:
             self.get_logger().fatal(f"halting failed too: {second!r}")
+        # A loop that is started later must not repeat what was sent before the failure.
+        self._repetition.armed = False
         # Not earlier: a transition waits for this thread, and requires a completely halted node.
         self._loop = None
         self._jobs.run()  # as they do while no loop runs

@@ -59,7 +59,7 @@ def test_straight_motions_do_not_wait_for_the_planner(suite, client, tmp_path):
     status, result = planner.move(ASIDE).result()
     assert status == SUCCEEDED, result.error_code.message
     arm.rest()
-    # What is wrong is told at once.
+    # Invalid requests do not wait until the planner is compiled.
     tool = {"planner_id": "PTP", "pipeline_id": "pilz_industrial_motion_planner"}
     for goal, wrong, word in (
         (ASIDE, {"group_name": "legs"}, "legs"),

@@ -231,8 +231,8 @@ def test_the_planner_is_asked_and_its_words_are_shown(cell):
         goals = follower_answers(cell, accept)
         verb = "go" if accept else "plan"
         cell.client.wait(cell.node._watched["left"].target._planner._client.server_is_ready, "it")
-        wish = PlanCommand(verb, X_BT=X_TARGET, scaling=MotionScaling(0.3, 0.4))
-        cell.page.on_plan("left", wish)
+        command = PlanCommand(verb, X_BT=X_TARGET, scaling=MotionScaling(0.3, 0.4))
+        cell.page.on_plan("left", command)
         cell.client.wait(lambda said=said: words(cell, PLANNER) == said, f"the text '{said}'")
         goal = goals[0]
         assert goal.request.group_name == "arm"

@@ -54,7 +54,8 @@ _RCL_OK = 0
 _PLAIN = 0x0100
 """First two bytes of a little-endian message, as such an integer."""
 _TAKE, _PUBLISH, _COMPARE, _COPY = range(4)
-_BUFFER, _LENGTH = range(2)
+_BUFFER, _LENGTH, _CAPACITY = range(3)
+"""Words of rcl_serialized_message_t."""
 _SENT, _RECEIVED, _NUMBER = range(3)
 """Words of rmw_message_info_t: time stamps of source and reception, sequence number."""
 _SUBSCRIPTION, _BODY, _SIZE, _STAMP, _BEFORE_LAST, _COUNT, _LAST_NUMBER, _LAST_SENT, _SLACK = range(
@@ -407,7 +408,7 @@ class RepeatedCycles:
             message = self._messages[k]
             data = np.frombuffer(output.message, np.uint8)
             message[_BUFFER] = data.ctypes.data
-            message[_LENGTH] = message[_LENGTH + 1] = len(data)
+            message[_LENGTH] = message[_CAPACITY] = len(data)
             m.outputs[k, _DATA:] = data.ctypes.data, output.period_ns, output.due_ns
         n = m.numbers
         n[_LEFT], n[_FOUND], n[_SERVED], n[_STEPS] = cycles, 0, 0, 0
