@@ -105,6 +105,17 @@ def test_a_crash_in_the_loop_halts_and_is_reported(make, capfd):
     assert node.ticks == ticks
 
 
+def test_a_failure_in_a_repeated_cycle_leaves_none_to_the_next_loop(make, monkeypatch):
+    node = make()
+    cycles = node._repetition
+    monkeypatch.setattr(cycles, "run", lambda: 1 / 0)
+    active(node)
+    cycles.armed = True
+    wait_until(lambda: node.failure, "the failure")
+    assert "the loop stopped: ZeroDivisionError" in str(node.failure)
+    assert not cycles.armed
+
+
 @pytest.mark.parametrize("error", [MemoryError(), SystemExit(3), KeyboardInterrupt()])
 def test_what_ends_a_process_still_does(make, error):
     node = make()
