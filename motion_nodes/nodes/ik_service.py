@@ -48,7 +48,7 @@ from motion_nodes.ros.scene.scene_follower import SceneFollower
 
 TARGET_TIMEOUT = 1.0
 """Max age of a target pose [s]."""
-IDLE_AFTER, IDLE_RATE = 2.0, 20.0
+IDLE_AFTER, IDLE_RATE = 2.0, 5.0
 """Time without a target pose [s], and the rate at which messages are read then [Hz]."""
 
 
@@ -168,7 +168,7 @@ class IkServiceNode(RobotNode[IkServiceParams]):
         message = self._target.newest()
         if message is None:
             if self._target.age() > IDLE_AFTER:
-                self.idle(IDLE_RATE)
+                self.idle(IDLE_RATE, (self._target, self._scene.changes))
             return
         now_ns = self.now_ns()
         stamp, warning = command_time(stamp_ns(message) * 1e-9, now_ns * 1e-9, TARGET_TIMEOUT)

@@ -43,6 +43,7 @@ from motion_nodes.nodes.policy.policy_reports import PolicyReports, PolicySnapsh
 from motion_nodes.ros.clients.client_node import action_client
 from motion_nodes.ros.clients.move_client import pose_constraints
 from motion_nodes.ros.concurrency.loops import ExecutorQueue, RateLoop
+from motion_nodes.ros.concurrency.polled_subscription import MessageWait
 from motion_nodes.ros.current_state import RobotFrames
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import JointStateWriter
@@ -220,11 +221,11 @@ def goal_to(
 
 
 SLOW_RATE = 50.0
-"""Rate of the slow loop [Hz]; half of it without a target."""
+"""Rate of the slow loop with a target [Hz]."""
 TRANSFORM_TIME = 5.0
 """Time for which /tf is read after a target in a frame that is not the robot's [s]."""
-IDLE_RATE = 25.0
-"""Rate at which inputs are read without a target [Hz]."""
+IDLE_RATE = 10.0
+"""Rate of both loops without a target [Hz]; a message begins the next cycle at once."""
 PREEMPTION_PERIOD = 0.008
 """Period of checks whether the policy's stream was preempted [s]."""
 
@@ -320,6 +321,8 @@ class RmpflowPolicyNode(RobotNode[Any]):
         self._inputs.reset()
         self._follower.reset()
         self._slow = RateLoop(SLOW_RATE, self._slow_tick, self._slow_crashed, "rmpflow scene")
+        self._slow.pause = changes = MessageWait(self)
+        changes.inputs = [] if self._scene_follower is None else [self._scene_follower.changes]
         self._slow.start()
 
     def tick(self, dt: float) -> None:
@@ -351,7 +354,7 @@ class RmpflowPolicyNode(RobotNode[Any]):
         if self._snapshot is None:
             self._snapshot = self._make_snapshot()
         if follower.silent:
-            self.idle(IDLE_RATE)
+            self.idle(IDLE_RATE, self._inputs.topics)
 
     def halt(self) -> None:
         """Send a last reference that brings the arm to rest, and delete the markers."""
@@ -428,6 +431,8 @@ class RmpflowPolicyNode(RobotNode[Any]):
     def _request_transforms(self) -> bool:
         """Enable reading of /tf for a while; return whether it is already read."""
         self._transforms_requested = time.monotonic()
+        if self._slow is not None and not self._transforms_ready:
+            self._slow.wake()
         return self._transforms_ready
 
     def _name_motion(self) -> None:
@@ -511,7 +516,8 @@ class RmpflowPolicyNode(RobotNode[Any]):
         if snapshot is not None:
             self._reports.publish(snapshot, self._idle_view, refusal)
         if self._slow is not None:
-            self._slow.stride = 2 if self._follower.silent and not requested else 1
+            idle = self._follower.silent and not requested
+            self._slow.stride = round(SLOW_RATE / IDLE_RATE) if idle else 1
 
     def _slow_crashed(self, error: BaseException) -> None:
         text = f"the planning scene is no longer updated: {error!r}"

@@ -48,7 +48,7 @@ from motion_nodes.ros.startup_memory import release_memory
 from motion_nodes.typing import Array
 
 IDLE_RATE = 10.0
-"""Rate of the loop while robot and planning scene rest [Hz]."""
+"""Rate of the loop while robot and planning scene rest [Hz]; changes begin a cycle at once."""
 
 MAX_NODES = 3000
 """Max number of nodes of a search tree in a message."""
@@ -248,7 +248,7 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
         self.scenes.tick()
         self.display.tick(self.scenes.world.scene)
         if self.scenes.quiet:
-            self.idle(IDLE_RATE)
+            self.idle(IDLE_RATE, self.scenes.topics)
 
     def halt(self) -> None:
         """Stop planning and execution."""

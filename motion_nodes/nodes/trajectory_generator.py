@@ -56,7 +56,7 @@ from motion_nodes.ros.scene.scene_follower import SceneFollower
 
 Codes = MoveItErrorCodes
 
-IDLE_RATE = 10.0
+IDLE_RATE = 5.0
 """Rate of the loop without requests [Hz]; each request updates the planning scene itself."""
 MAX_QUEUED = 8
 """Max number of queued requests; more are rejected."""
@@ -155,7 +155,7 @@ class TrajectoryGeneratorNode(RobotNode[TrajectoryGeneratorParams]):
         assert self._scene is not None
         self._scene.update()
         if not self._execution.labels:
-            self.idle(IDLE_RATE)
+            self.idle(IDLE_RATE, [self._scene.changes])
 
     def stopped(self, why: str) -> None:
         """Stop execution and drop queued requests."""

@@ -35,7 +35,7 @@ from motion_nodes.core.robot.robot import Robot
 from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.ros.concurrency.fault_recovery import FaultRecovery
 from motion_nodes.ros.concurrency.loops import ExecutorQueue, LoopQueue, RateLoop
-from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
+from motion_nodes.ros.concurrency.polled_subscription import MessageWait, PolledSubscription
 from motion_nodes.ros.concurrency.repeated_cycles import (
     RepeatedCycles,
     RepeatedInput,
@@ -323,15 +323,22 @@ class MotionNode(EndpointNode, Generic[P]):
         """Time between two deadlines of the loop [s]."""
         return 1.0 / self.params.update_rate
 
-    def idle(self, rate: float) -> None:
+    def idle(self, rate: float, inputs: Sequence[PolledSubscription[Any]] = ()) -> None:
         """Begin the next cycle later, as a slower loop does; called by a tick without work.
 
         Args:
             rate: of that loop [Hz].
+            inputs: whose messages begin it at once, as those of a stop then do; without any, they
+                wait for it.
         """
         loop = self._loop
-        if loop is not None:
-            loop.stride = max(round(1.0 / (rate * loop.period)), 1)
+        if loop is None:
+            return
+        loop.stride = max(round(1.0 / (rate * loop.period)), 1)
+        if inputs and loop.pause is None:
+            loop.pause = wait = MessageWait(self)
+            latch = () if self.stop_latch is None else self.stop_latch.subscriptions
+            wait.inputs = (*inputs, *latch)
 
     def repeat(
         self,

@@ -14,10 +14,12 @@ from std_msgs.msg import Int64
 
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency import polled_subscription
+from motion_nodes.ros.concurrency.loops import RateLoop
 from motion_nodes.ros.concurrency.polled_subscription import (
     ACTIVE_TIME,
     IDLE_PERIOD,
     UNUSED_PERIOD,
+    MessageWait,
     PolledSubscription,
 )
 
@@ -202,3 +204,45 @@ def test_a_suspended_subscription_receives_nothing_until_it_resumes(node, publis
     assert gather(polled, 1) == [2]
     polled.suspend()
     polled.destroy()
+
+
+def test_a_paused_loop_wakes_with_a_message_and_reads_it(node, publisher):
+    polled, times = connect(node, publisher), []
+
+    def tick() -> None:
+        times.append((loop.deadline, [m.data for m in polled.all()]))
+        loop.stride = 1000
+
+    loop, waiting = RateLoop(100.0, tick, lambda error: None), MessageWait(node)
+    waiting.inputs, loop.pause = [polled], waiting
+    loop.start()
+    wait_until(lambda: times, "the first cycle")
+    publisher.publish(Int64(data=7))
+    wait_until(lambda: len(times) >= 2, "the cycle of the message, not ten seconds later")
+    wait_until(lambda: any(read == [7] for _, read in times), "the message")
+    periods = (times[1][0] - times[0][0]) * 100.0
+    assert periods == pytest.approx(round(periods), abs=1e-6)
+    before = len(times)
+    loop.wake()
+    wait_until(lambda: len(times) > before, "the cycle of the wake")
+    assert loop.stop(timeout=5.0)
+
+
+def test_a_wait_ends_with_its_time_and_without_its_subscriptions(node, publisher):
+    polled, waiting = connect(node, publisher), MessageWait(node)
+    waiting.inputs = [polled]
+    begin = time.monotonic()
+    assert not waiting.wait(0.05)
+    assert time.monotonic() - begin >= 0.045
+    waiting.wake()
+    assert waiting.wait(10.0)
+    polled.suspend()
+    publisher.publish(Int64(data=1))
+    assert not waiting.wait(0.05)
+    polled.resume()
+    wait_until(lambda: publisher.get_subscription_count() > 0, "the two to meet again")
+    publisher.publish(Int64(data=2))
+    assert waiting.wait(10.0)
+    assert gather(polled, 1) == [2]
+    polled.destroy()
+    assert not waiting.wait(0.01)

@@ -14,7 +14,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +154,11 @@ class PlanningSceneOwner:
         """Current scene, with all received changes."""
         self.update()
         return self.world.scene
+
+    @property
+    def topics(self) -> Sequence[PolledSubscription[Any]]:
+        """Subscriptions of changes, which :meth:`update` reads."""
+        return self._topics
 
     @property
     def quiet(self) -> bool:

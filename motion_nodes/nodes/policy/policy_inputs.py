@@ -276,6 +276,11 @@ class RmpflowInputs:
         """Number of rejected messages."""
 
     @property
+    def topics(self) -> tuple[PolledSubscription[Any], ...]:
+        """The subscriptions."""
+        return tuple(source.topic for source in self._inputs)
+
+    @property
     def count(self) -> int:
         """Number of received messages."""
         return sum(source.topic.count for source in self._inputs)

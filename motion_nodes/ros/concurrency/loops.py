@@ -23,13 +23,23 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.node import Node
 
 WAKE_EARLY = 0.05
 """[s] A stop can interrupt the sleep until this long before a deadline."""
+
+
+class Pause(Protocol):
+    """What ends a pause of several periods, besides its time."""
+
+    def wait(self, seconds: float) -> bool:
+        """Wait at most for a time [s]; return whether the pause is over before."""
+
+    def wake(self) -> None:
+        """End a wait, or the next one; thread-safe."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +97,8 @@ class RateLoop:
         self._lock = threading.Lock()
         self.stride = 1
         """Number of periods until the next cycle; a tick that has nothing to do may set it."""
+        self.pause: Pause | None = None
+        """Ends a pause of several periods early; None: only :meth:`wake` does."""
         self.deadline = time.monotonic()
         """Deadline of the current cycle on ``time.monotonic()`` [s]."""
         self._clear(self.deadline)
@@ -102,7 +114,7 @@ class RateLoop:
             timeout: max time to wait [s].
         """
         self._stop.set()
-        self._called.set()
+        self.wake()
         if self._thread is threading.current_thread() or not self._thread.is_alive():
             return True
         self._thread.join(timeout)
@@ -111,6 +123,8 @@ class RateLoop:
     def wake(self) -> None:
         """Begin the next cycle at the next period, whatever the stride; thread-safe."""
         self._called.set()
+        if self.pause is not None:
+            self.pause.wake()
 
     def at_end(self, action: Callable[[], None]) -> None:
         """Call ``action`` in the loop's thread when a blocked cycle returns."""
@@ -172,8 +186,7 @@ class RateLoop:
 
     def _sleep_until(self, deadline: float) -> float:
         """Sleep until a deadline, or an earlier one of the grid after a wake; return it."""
-        left = deadline - time.monotonic()
-        if left > 2.0 * WAKE_EARLY and self._called.wait(left - WAKE_EARLY):
+        if self._interrupted(deadline - time.monotonic()):
             cut = max(int((deadline - time.monotonic()) / self.period), 0)
             deadline -= cut * self.period
             with self._lock:
@@ -183,6 +196,12 @@ class RateLoop:
         if left > 0.0 and not self._stop.is_set():
             time.sleep(left)
         return deadline
+
+    def _interrupted(self, left: float) -> bool:
+        """Wait for most of a time [s]; return whether the next cycle is due before."""
+        if self.pause is not None and self.stride > 1:
+            return left > 0.0 and (self._called.is_set() or self.pause.wait(left))
+        return left > 2.0 * WAKE_EARLY and self._called.wait(left - WAKE_EARLY)
 
     def _count(self, lateness: float, duration: float, missed: int) -> None:
         with self._lock:

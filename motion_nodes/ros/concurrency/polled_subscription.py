@@ -9,13 +9,21 @@ and parameters can be spun in another thread.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import Any, Generic, TypeVar
 
+from rclpy.exceptions import InvalidHandle
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.serialization import deserialize_message
 
-from motion_nodes.ros.concurrency.rclpy_internals import PolledGroup, check_exists, taker
+from motion_nodes.ros.concurrency.rclpy_internals import (
+    EntityWait,
+    PolledGroup,
+    RCLError,
+    check_exists,
+    taker,
+)
 from motion_nodes.ros.messages.message_bounds import fault_of
 
 M = TypeVar("M")
@@ -218,6 +226,11 @@ class PolledSubscription(Generic[M]):
         self.polled = -float("inf")
 
     @property
+    def subscription(self) -> Any:
+        """The subscription of rclpy; None while suspended."""
+        return self._subscription
+
+    @property
     def handle(self) -> Any:
         """The handle of rclpy, for :mod:`~motion_nodes.ros.concurrency.repeated_cycles`."""
         return self._subscription.handle
@@ -334,3 +347,32 @@ class PolledSubscription(Generic[M]):
 
 def _never_called(_message: object) -> None:
     raise AssertionError("a polled subscription was dispatched by an executor")
+
+
+class MessageWait:
+    """Waits for messages of polled subscriptions: a loop without work need not poll them."""
+
+    def __init__(self, node: Node) -> None:
+        """Create the wait for subscriptions of a node."""
+        self._entities = EntityWait(node)
+        self.inputs: Iterable[PolledSubscription[Any]] = ()
+        """The subscriptions; suspended ones are left out."""
+
+    def wake(self) -> None:
+        """End a wait, or the next one; thread-safe."""
+        self._entities.wake()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until a message is pending or :meth:`wake` is called.
+
+        Args:
+            seconds: max time [s].
+
+        Returns:
+            False once the time has passed, or a subscription or the context was destroyed.
+        """
+        subscribed = [s for i in self.inputs if (s := i.subscription) is not None]
+        try:
+            return self._entities.wait(seconds, subscriptions=subscribed)
+        except (InvalidHandle, RCLError):
+            return False

@@ -20,7 +20,8 @@ adapted to here; the tests of this module state what is relied upon. Jazzy and K
   services hold a lock meanwhile, those of actions do not. Responses to goals, cancellations and
   requests of results are therefore not sent earlier than :data:`HOLD_BACK` after their request; the
   goal itself begins at once.
-- :class:`NodeLogger`, requests waited for outside an executor, transitions, given parameters.
+- :class:`NodeLogger`, requests and messages waited for outside an executor, transitions, given
+  parameters.
 """
 
 from __future__ import annotations
@@ -741,11 +742,11 @@ def send_response(service: Any, response: Any, header: Any) -> None:
         service.send_response(response, header)
 
 
-class RequestWait:
-    """Waits for requests of services that no executor serves."""
+class EntityWait:
+    """Waits for requests and messages that no executor serves."""
 
     def __init__(self, node: Node) -> None:
-        """Create the wait of a node's services."""
+        """Create the wait for services and subscriptions of a node."""
         self._context = node.context
         self._guard = _rclpy.GuardCondition(node.context.handle)
 
@@ -753,18 +754,39 @@ class RequestWait:
         """End a wait, or the next one."""
         self._guard.trigger_guard_condition()
 
-    def wait(self, services: Sequence[Any], seconds: float) -> None:
-        """Wait until a request arrives, :meth:`wake` is called, or a time [s] has passed.
+    def wait(
+        self, seconds: float, *, services: Sequence[Any] = (), subscriptions: Sequence[Any] = ()
+    ) -> bool:
+        """Wait until a request or message is pending, :meth:`wake` is called, or a time has passed.
+
+        Args:
+            seconds: max time [s].
+            services: whose requests end the wait.
+            subscriptions: whose messages end the wait.
+
+        Returns:
+            False once the time has passed.
 
         Raises:
-            InvalidHandle: a service, or the context, was destroyed.
+            InvalidHandle: a service, a subscription, or the context was destroyed.
         """
-        waiting = _rclpy.WaitSet(0, 1, 0, 0, len(services), 0, self._context.handle)
-        waiting.clear_entities()
-        for service in services:
-            waiting.add_service(service.handle)
-        waiting.add_guard_condition(self._guard)
-        waiting.wait(round(1e9 * seconds))
+        waiting = _rclpy.WaitSet(
+            len(subscriptions), 1, 0, 0, len(services), 0, self._context.handle
+        )
+        with contextlib.ExitStack() as kept:  # none is destroyed meanwhile
+            for entity in (*services, *subscriptions):
+                kept.enter_context(entity.handle)
+            waiting.clear_entities()
+            for service in services:
+                waiting.add_service(service.handle)
+            for subscription in subscriptions:
+                waiting.add_subscription(subscription.handle)
+            waiting.add_guard_condition(self._guard)
+            waiting.wait(round(1e9 * seconds))
+            return any(
+                waiting.get_ready_entities(kind)
+                for kind in ("guard_condition", "subscription", "service")
+            )
 
 
 # ---- nodes

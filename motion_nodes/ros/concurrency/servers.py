@@ -41,9 +41,9 @@ from motion_nodes.errors import MotionError
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.loops import ExecutorQueue
 from motion_nodes.ros.concurrency.rclpy_internals import (
+    EntityWait,
     PolledGroup,
     RCLError,
-    RequestWait,
     RespondingActionServer,
     begin_cancel,
     send_response,
@@ -460,7 +460,7 @@ class ServiceThreads:
         """
         self._node = node
         self._services: list[tuple[Any, Handler]] = []
-        self._requests = RequestWait(node)
+        self._requests = EntityWait(node)
         self._leading = threading.Lock()
         self._stopping = False
         self._threads = [
@@ -517,7 +517,7 @@ class ServiceThreads:
         """Wait for a request and take it; None if woken for another reason."""
         try:
             # The timeout ends the wait after a shutdown of the context.
-            self._requests.wait([service for service, _ in self._services], LONGEST_WAIT)
+            self._requests.wait(LONGEST_WAIT, services=[s for s, _ in self._services])
             for service, handler in self._services:
                 request, header = self._take(service)
                 if header is not None:

@@ -98,6 +98,11 @@ class SceneFollower:
         return self._changes.publishers > 0
 
     @property
+    def changes(self) -> PolledSubscription[PlanningScene]:
+        """Subscription of the owner's changes, which :meth:`update` reads."""
+        return self._changes
+
+    @property
     def scene(self) -> Scene:
         """The current scene, after an update."""
         self.update()
