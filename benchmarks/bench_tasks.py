@@ -27,16 +27,7 @@ from typing import NamedTuple
 from harness import Options, Report, benchmark, median, motion_up, progress
 from disturbed_tasks import disturbances
 from ros_client import RosClient
-from task_scenes import (
-    DISPLACED,
-    RESTS,
-    SCENES_PER_SUITE,
-    SETTLE,
-    Cell,
-    Scene,
-    fault_of,
-    suite_of,
-)
+from task_scenes import DISPLACED, RESTS, SCENES_PER_SUITE, SETTLE, Cell, Scene, fault_of, suite_of
 
 
 class Outcome(NamedTuple):

@@ -44,11 +44,7 @@ class NodeTemplate:
         self.codes: dict[int, int] = {}
 
     def fork(
-        self,
-        command: Sequence[str],
-        log: Path,
-        environment: Mapping[str, str],
-        folder: Path | None,
+        self, command: Sequence[str], log: Path, environment: Mapping[str, str], folder: Path | None
     ) -> int:
         """Start ``python -m MODULE WORDS``; return its number in the template."""
         request = {

@@ -196,11 +196,7 @@ class Suite:
         return self.run([*python, "container", "--nodes", json.dumps(list(nodes))])
 
     def bring_up(
-        self,
-        *robots: str,
-        without: Sequence[str] = (),
-        rate: float | None = None,
-        **settings: Any,
+        self, *robots: str, without: Sequence[str] = (), rate: float | None = None, **settings: Any
     ) -> dict[str, SuiteProcess]:
         """Start the bring-up's nodes for some robots; return the processes by name.
 

@@ -243,11 +243,7 @@ def _suction_links(placements: Sequence[Placement], robots: Sequence[Robot]) -> 
 
 
 def _robot_nodes(
-    config: BringupConfig,
-    place: Placement,
-    robot: Robot,
-    floor_height: float,
-    user: UserParameters,
+    config: BringupConfig, place: Placement, robot: Robot, floor_height: float, user: UserParameters
 ) -> list[NodeSpec]:
     settings: dict[str, Value] = {"robot": place.robot}
     framed = settings | {"tf_frame_prefix": "~" if place.namespace else ""}
@@ -363,19 +359,9 @@ def _depth_topics(config: BringupConfig, place: Placement) -> list[str]:
 
 
 def _spec(
-    config: BringupConfig,
-    executable: str,
-    name: str,
-    namespace: str,
-    settings: Mapping[str, Value],
+    config: BringupConfig, executable: str, name: str, namespace: str, settings: Mapping[str, Value]
 ) -> NodeSpec:
     common: dict[str, Value] = {"autostart": config.autostart}
     # The simulation is the source of simulated time.
     common["use_sim_time"] = config.sim_time and not executable.endswith("_sim")
-    return NodeSpec(
-        executable,
-        name,
-        namespace,
-        {**common, **settings},
-        log_level=config.log_level,
-    )
+    return NodeSpec(executable, name, namespace, {**common, **settings}, log_level=config.log_level)

@@ -19,12 +19,7 @@ from launch_ros.actions import LifecycleNode, Node
 from launch_ros.parameter_descriptions import ParameterValue
 
 from motion_nodes.bringup.bringup_config import Argument
-from motion_nodes.bringup.node_specs import (
-    CONTAINER,
-    DRIVERS,
-    NodeSpec,
-    processes_for,
-)
+from motion_nodes.bringup.node_specs import CONTAINER, DRIVERS, NodeSpec, processes_for
 from motion_nodes.bringup.rviz_view import Tool
 from motion_nodes.bringup.suite import composition, options_from
 from motion_nodes.extras import suite_environment

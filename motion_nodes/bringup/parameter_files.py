@@ -562,10 +562,7 @@ def _served(
         listed = ", ".join(c.name for c in arms)
         notes.append(f"{listed}: action, topic and state are served by {spec.full_name}")
     settings |= forward_settings(
-        [(c.name, c.type, c.values) for c in controllers if c.kind == FORWARD],
-        robot,
-        joints,
-        notes,
+        [(c.name, c.type, c.values) for c in controllers if c.kind == FORWARD], robot, joints, notes
     )
     if _given(user, spec, "control_modes"):
         settings.pop("control_modes", None)

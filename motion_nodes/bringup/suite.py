@@ -271,10 +271,7 @@ def run_suite(
 
 
 def _leave_out(
-    supervisor: Supervisor,
-    startup: Startup,
-    specs: Sequence[NodeSpec],
-    gone: Mapping[str, str],
+    supervisor: Supervisor, startup: Startup, specs: Sequence[NodeSpec], gone: Mapping[str, str]
 ) -> dict[str, str]:
     """Go on without the robots that cannot start; return them, or none if no other remains."""
     robots = {spec.namespace for spec in specs if spec.executable == "robot_state"} - gone.keys()

@@ -20,15 +20,7 @@ import numpy as np
 
 from motion_nodes.kernels.cache import source_digest
 from motion_nodes.kernels.expression_graph import Program, Value
-from motion_nodes.kernels.formulas.ops import (
-    Matrix,
-    Vector,
-    cross,
-    dot,
-    plus,
-    scaled,
-    times_vector,
-)
+from motion_nodes.kernels.formulas.ops import Matrix, Vector, cross, dot, plus, scaled, times_vector
 from motion_nodes.kernels.kinematic_arrays import FIXED, PRISMATIC, PackedArrays, joint_motion
 from motion_nodes.kernels.python_form import Run, RunMany, builtin
 from motion_nodes.kernels.robot_codegen import KinematicsTracer

@@ -111,9 +111,7 @@ def write_sincos(writer: Writer, angle: str) -> tuple[str, str]:
     return (
         _signed(writer, writer.where(swap, cosine, sine), turns),
         _signed(
-            writer,
-            writer.where(swap, sine, cosine),
-            writer.integer("add", turns, lanes.whole(1)),
+            writer, writer.where(swap, sine, cosine), writer.integer("add", turns, lanes.whole(1))
         ),
     )
 

@@ -83,12 +83,7 @@ def _bin(x: float, y: float, z: float) -> tuple[int, int, int]:
 
 @kernel
 def add_points(
-    grid: Grid,
-    points: NDArray[np.float32],
-    step: int,
-    X: Array,
-    min_range: float,
-    max_range: float,
+    grid: Grid, points: NDArray[np.float32], step: int, X: Array, min_range: float, max_range: float
 ) -> tuple[int, int]:
     """Count the points of a view per voxel, and enter their ranges into the cube map.
 

@@ -63,11 +63,7 @@ class PlanDisplay:
     """
 
     def __init__(
-        self,
-        node: RobotNode[Any],
-        kinematics: Kinematics,
-        state: CurrentStateMonitor,
-        frame: str,
+        self, node: RobotNode[Any], kinematics: Kinematics, state: CurrentStateMonitor, frame: str
     ) -> None:
         """Create the publishers.
 

@@ -307,11 +307,7 @@ class HealthReporter:
     """Publishes one node's diagnostics periodically, and its readiness when that changes."""
 
     def __init__(
-        self,
-        node: MotionNode[Any],
-        hardware_id: str,
-        period: float,
-        transition: threading.RLock,
+        self, node: MotionNode[Any], hardware_id: str, period: float, transition: threading.RLock
     ) -> None:
         """Start reporting.
 

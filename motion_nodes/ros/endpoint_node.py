@@ -180,12 +180,7 @@ class EndpointNode(LifecycleNode):
         return found if clock is None else [*found, ("/clock", max(clock, 0.0))]
 
     def poll(
-        self,
-        kind: type[M],
-        topic: str,
-        profile: QoSProfile = qos.NEWEST,
-        *,
-        relaxed: bool = False,
+        self, kind: type[M], topic: str, profile: QoSProfile = qos.NEWEST, *, relaxed: bool = False
     ) -> PolledSubscription[M]:
         """Create a subscription that the loop polls.
 

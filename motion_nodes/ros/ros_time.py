@@ -366,11 +366,7 @@ class StepClock:
         self._skipped += due.skipped
         max_step = MAX_SIMULATED_STEP if simulated else MAX_STEP
         return Step(
-            now,
-            min(len(due.stamps), max_step) * self._period,
-            jump,
-            due.stamps,
-            due.next_ns,
+            now, min(len(due.stamps), max_step) * self._period, jump, due.stamps, due.next_ns
         )
 
     @property

@@ -24,17 +24,9 @@ from motion_nodes.core.control.stop_state import RestTimer, StopState
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.loops import PeriodicCall
-from motion_nodes.ros.concurrency.polled_subscription import (
-    IDLE_PERIOD,
-    PolledSubscription,
-)
+from motion_nodes.ros.concurrency.polled_subscription import IDLE_PERIOD, PolledSubscription
 from motion_nodes.ros.names import STOP_STATE_TOPIC, STOP_TOPIC
-from motion_nodes.ros.process_reports import (
-    REPLACED_VARIABLE,
-    StopReport,
-    inherited_stop,
-    report,
-)
+from motion_nodes.ros.process_reports import REPLACED_VARIABLE, StopReport, inherited_stop, report
 
 POLL_PERIOD = 0.1
 """[s] Polling period of the report thread while no loop runs."""

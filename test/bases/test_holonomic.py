@@ -385,10 +385,7 @@ def test_a_zero_command_is_zeros(solver):
 @given(speed, speed, speed, limit, limit, st.floats(0.0, 4.0), st.floats(0.0, 4.0))
 def test_limits_hold_and_keep_the_direction(vx, vy, wz, fastest, turn, linear, angular):
     shape = CommandShape(
-        linear_gain=linear,
-        angular_gain=angular,
-        max_linear_speed=fastest,
-        max_angular_speed=turn,
+        linear_gain=linear, angular_gain=angular, max_linear_speed=fastest, max_angular_speed=turn
     )
     got = shape.shaped(Twist2(vx, vy, wz))
     asked = math.hypot(vx, vy) * linear

@@ -207,9 +207,7 @@ def test_a_silent_probe_says_nothing_of_the_processes():
 
 
 @given(
-    st.lists(st.floats(0.0, 1.9), min_size=1, max_size=50),
-    st.floats(0.0, 1.0),
-    st.floats(0.0, 4.0),
+    st.lists(st.floats(0.0, 1.9), min_size=1, max_size=50), st.floats(0.0, 1.0), st.floats(0.0, 4.0)
 )
 def test_heartbeats_within_the_timeout_are_never_a_finding(gaps, computes, waits):
     process = Process(computes=computes, waits=waits)

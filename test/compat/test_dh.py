@@ -252,10 +252,7 @@ def test_a_state_outside_its_limits_names_the_joint():
     limits = JointLimits.of_tree(read_kinematic_file(SAMPLE))
     assert limits.within([0.0, 0.0, 100.0, 0.1])
     text = limits.violations([0.0, 2.0, 0.0, -0.1])
-    assert text == (
-        "shoulder is 2, allowed is -1.2 to 1.9",
-        "lift is -0.1, allowed is 0 to 0.2",
-    )
+    assert text == ("shoulder is 2, allowed is -1.2 to 1.9", "lift is -0.1, allowed is 0 to 0.2")
 
 
 def test_the_axis_that_swaps_x_and_y():

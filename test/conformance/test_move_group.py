@@ -9,12 +9,7 @@ import pytest
 import scene_requests as requests
 from action_msgs.msg import GoalStatus
 from joint_client import ARM, FRANKA, HOME, SUCCEEDED, smooth
-from moveit_msgs.msg import (
-    Constraints,
-    MoveItErrorCodes,
-    OrientationConstraint,
-    PlanningScene,
-)
+from moveit_msgs.msg import Constraints, MoveItErrorCodes, OrientationConstraint, PlanningScene
 from moveit_msgs.srv import ApplyPlanningScene, GetCartesianPath, QueryPlannerInterfaces
 from planner_client import Planner, at, end_of, planning_cell, pose_constraints, state
 from std_msgs.msg import String

@@ -6,12 +6,7 @@ from typing import Any
 import pytest
 import scene_requests as requests
 from joint_client import FRANKA
-from moveit_msgs.msg import (
-    CollisionObject,
-    ObjectColor,
-    PlanningScene,
-    PlanningSceneComponents,
-)
+from moveit_msgs.msg import CollisionObject, ObjectColor, PlanningScene, PlanningSceneComponents
 from moveit_msgs.srv import ApplyPlanningScene, GetPlanningScene
 
 from motion_nodes.core.robot.kinematics import Kinematics

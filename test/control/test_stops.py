@@ -6,15 +6,7 @@ import itertools
 import numpy as np
 import pytest
 from control.test_arbitration import DT as STEP
-from control.test_arbitration import (
-    GOAL,
-    JOINTS,
-    Cell,
-    Grip,
-    PositionStream,
-    Trajectory,
-    limits,
-)
+from control.test_arbitration import GOAL, JOINTS, Cell, Grip, PositionStream, Trajectory, limits
 from long_params import shortened
 from trajectory.retime_limits import JERK, arm_limits, limits_of
 

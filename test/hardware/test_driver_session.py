@@ -283,8 +283,7 @@ def test_arm_outside_its_limits_moves_inwards_only():
 
 
 @pytest.mark.parametrize(
-    ("stamp", "channel", "value"),
-    [(-2000, 0, 0.0), (2000, 0, 0.0), (0, 2, 1.0)],
+    ("stamp", "channel", "value"), [(-2000, 0, 0.0), (2000, 0, 0.0), (0, 2, 1.0)]
 )
 def test_commands_that_are_refused(rig, stamp, channel, value):
     channels = [NONE.copy() for _ in range(3)]

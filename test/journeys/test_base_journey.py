@@ -189,11 +189,7 @@ def test_stands_when_time_stands(cell, a):
     pause = SetBool.Request(data=True)
     assert cell.client.call(SetBool, "/mujoco_sim/pause", pause).success
     try:
-        cell.client.repeat(
-            lambda: a.drive(0.2),
-            a.told_to_stand,
-            "the wheels to be told to stop",
-        )
+        cell.client.repeat(lambda: a.drive(0.2), a.told_to_stand, "the wheels to be told to stop")
         cell.client.wait_for_diagnosis(a.node, "/clock does not advance", DiagnosticStatus.WARN)
         a.commands.clear()
         cell.client.repeat_for(lambda: a.drive(0.2), 0.3)

@@ -5,13 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from joint_client import (
-    ARM,
-    CONTROLLER,
-    FRANKA,
-    HOME,
-    JointClient,
-)
+from joint_client import ARM, CONTROLLER, FRANKA, HOME, JointClient
 from ros_client import RosClient
 from sensor_msgs.msg import JointState
 

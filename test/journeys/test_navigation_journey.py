@@ -11,14 +11,7 @@ from geometry_msgs.msg import TransformStamped
 from joint_client import Call
 from long_params import shortened
 from nav_msgs.msg import Odometry
-from navigation_client import (
-    ABORTED,
-    CANCELED,
-    SUCCEEDED,
-    Codes,
-    NavigationClient,
-    pose_of,
-)
+from navigation_client import ABORTED, CANCELED, SUCCEEDED, Codes, NavigationClient, pose_of
 from ros_client import RosClient, values_of
 from std_srvs.srv import SetBool, Trigger
 from visualization_msgs.msg import MarkerArray

@@ -119,9 +119,7 @@ def test_stop_reaches_the_controller_at_once(planner, arm):
     """pymoveit2 stops by a topic, and expects ABORTED with PREEMPTED."""
     client = arm.client
     statuses = client.listen(
-        GoalStatusArray,
-        f"{arm.controller}/follow_joint_trajectory/_action/status",
-        RELIABLE,
+        GoalStatusArray, f"{arm.controller}/follow_joint_trajectory/_action/status", RELIABLE
     )
     publisher = client.publisher(String, "/trajectory_execution_event")
     call = as_pymoveit2_asks(planner, LEFT, DOWN.as_quat(), max_velocity_scaling_factor=0.05)

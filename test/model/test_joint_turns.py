@@ -120,8 +120,7 @@ def joint(name: str, parent: str, child: str, kind: str, more: str = "") -> str:
 
 
 @pytest.mark.parametrize(
-    ("mimic", "continuous"),
-    [("", True), ('multiplier="-2"', True), ('multiplier="0.5"', False)],
+    ("mimic", "continuous"), [("", True), ('multiplier="-2"', True), ('multiplier="0.5"', False)]
 )
 def test_a_full_turn_must_change_no_pose_of_a_mimic_joint(mimic, continuous):
     speed = '<limit velocity="1" effort="1"/>'
@@ -231,9 +230,7 @@ def test_positions_at_a_limit_by_rounding_are_at_the_limit(sign, excess):
     runner = arbiter()
     trajectory = JointTrajectory(("tilt",), np.array([2.0]), given[1:, None])
     goal = FollowGoal(
-        trajectory=trajectory,
-        path=Tolerances.uniform(1, 0.0),
-        goal=Tolerances.uniform(1, 1e-6),
+        trajectory=trajectory, path=Tolerances.uniform(1, 0.0), goal=Tolerances.uniform(1, 1e-6)
     )
     run = runner.start(goal, "test")
     for _ in range(300):

@@ -324,16 +324,8 @@ def test_wheels_that_cannot_be_are_named(tmp_path):
     [
         (TRIANGLE, "", "base.wheels"),
         (by_yaml(), "", "base.wheels: 'j0'"),
-        (
-            by_yaml(radius=0.05),
-            '<mecanum radius="0.04"/>',
-            "base.wheels: 'j0'",
-        ),
-        (
-            by_yaml(roller_angle_deg=45.0),
-            '<mecanum radius="0.04"/>',
-            "base.wheels: 'j0'",
-        ),
+        (by_yaml(radius=0.05), '<mecanum radius="0.04"/>', "base.wheels: 'j0'"),
+        (by_yaml(roller_angle_deg=45.0), '<mecanum radius="0.04"/>', "base.wheels: 'j0'"),
         (changed(by_yaml(radius=0.04), "base.wheels.1.joint", "j7"), "", "base.wheels"),
         (changed(by_yaml(radius=0.04), "base.wheels.1.joint", "j0"), "", "base.wheels"),
         (by_yaml(radius=0.0), "", "base.wheels[0].radius"),

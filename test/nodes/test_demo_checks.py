@@ -24,13 +24,7 @@ from motion_nodes.extras.tasks.task_codes import SkillFailed
 from motion_nodes.nodes.demo import party, task_shows
 from motion_nodes.nodes.demo.arm import DemoFindings, deviation, eased, elbow_round, retraction
 from motion_nodes.nodes.demo.base import SquareDrive
-from motion_nodes.nodes.demo.follow import (
-    LAG,
-    Round,
-    Seen,
-    came_late,
-    check_round,
-)
+from motion_nodes.nodes.demo.follow import LAG, Round, Seen, came_late, check_round
 from motion_nodes.nodes.demo.learned_policies import SEGMENTS, show_drawer, show_walking
 from motion_nodes.nodes.demo.routines import Travel
 from motion_nodes.nodes.demo.shows import SHOWS, show_of

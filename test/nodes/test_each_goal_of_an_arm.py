@@ -7,12 +7,7 @@ import pytest
 from control_msgs.action import FollowJointTrajectory, GripperCommand, ParallelGripperCommand
 from joint_client import ABORTED, ARM, CANCELED, HOME, SUCCEEDED, smooth
 from moveit_msgs.action import ExecuteTrajectory, MoveGroup, MoveGroupSequence, Pickup, Place
-from moveit_msgs.msg import (
-    CollisionObject,
-    MotionPlanRequest,
-    MotionSequenceItem,
-    PlaceLocation,
-)
+from moveit_msgs.msg import CollisionObject, MotionPlanRequest, MotionSequenceItem, PlaceLocation
 from nav2_msgs.action import DummyBehavior
 from one_result import Goals, count
 from planner_client import at, planning_cell

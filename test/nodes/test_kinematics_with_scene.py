@@ -16,12 +16,7 @@ from moveit_msgs.msg import (
     PlanningScene,
     RobotState,
 )
-from moveit_msgs.srv import (
-    ApplyPlanningScene,
-    GetPlanningScene,
-    GetPositionIK,
-    GetStateValidity,
-)
+from moveit_msgs.srv import ApplyPlanningScene, GetPlanningScene, GetPositionIK, GetStateValidity
 from ros_client import RosClient, values_of
 from sensor_msgs.msg import JointState
 

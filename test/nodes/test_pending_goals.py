@@ -253,9 +253,7 @@ def test_a_change_is_planned_and_checked_for_the_current_state_of_the_other_join
         preferred_clearance=0.0,
     )
     host = SimpleNamespace(
-        requests=requests,
-        params=params,
-        now_ns=lambda: 1_000_000_000 + len(began) * 200_000_000,
+        requests=requests, params=params, now_ns=lambda: 1_000_000_000 + len(began) * 200_000_000
     )
     planned = requests.plan(PlanJob(MotionPlanRequest()), lambda: False)
     changes: list[PlannedMotion] = []

@@ -7,12 +7,7 @@ import numpy as np
 import pytest
 from joint_client import ABORTED, ARM, FINGERS, FRANKA, HOME, SUCCEEDED, JointClient
 from joint_client import trajectory as trajectory_of
-from moveit_msgs.msg import (
-    Constraints,
-    DisplayTrajectory,
-    MoveItErrorCodes,
-    OrientationConstraint,
-)
+from moveit_msgs.msg import Constraints, DisplayTrajectory, MoveItErrorCodes, OrientationConstraint
 from moveit_msgs.srv import (
     GetCartesianPath,
     GetPlannerParams,

@@ -167,10 +167,7 @@ NAN = float("nan")
         (lambda s: s.add_translation([0.0, NAN, 0.0]), "position"),
         (lambda s: s.add_translation([0.0, 1.0]), "position"),
         (lambda s: s.add_translation(P0 + 1.0, -0.1), "blend_radius"),
-        (
-            lambda s: s.add_three_point_arc(beside(P0, 0.2, 0, 0), beside(P0, 0.1, 0, 0)),
-            "arc",
-        ),
+        (lambda s: s.add_three_point_arc(beside(P0, 0.2, 0, 0), beside(P0, 0.1, 0, 0)), "arc"),
         (lambda s: s.add_three_point_arc(P0, beside(P0, 0.1, 0, 0)), "arc"),
         (lambda s: s.add_three_point_arc(beside(P0, 0.1, 0, 0), P0), "arc"),
         (lambda s: s.add_tangent_arc(P0 + 0.1), "arc"),

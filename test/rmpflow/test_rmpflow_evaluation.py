@@ -18,11 +18,7 @@ from motion_nodes.core.robot.tree import Box, Sphere
 from motion_nodes.core.scene.robot_spheres import cover
 from motion_nodes.core.scene.scene import world_object
 from motion_nodes.core.scene.shapes import Capsule
-from motion_nodes.kernels.rmp.rmp_memory import (
-    ObstacleArrays,
-    empty_obstacles,
-    obstacle_bounds,
-)
+from motion_nodes.kernels.rmp.rmp_memory import ObstacleArrays, empty_obstacles, obstacle_bounds
 
 ROBOTS = ("franka", "ur10e")
 SINGLE = 1e-6

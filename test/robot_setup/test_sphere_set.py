@@ -22,13 +22,7 @@ from motion_nodes.core.robot.urdf import read_urdf
 from motion_nodes.core.scene.link_geometry import LinkGeometry, dense_points
 from motion_nodes.core.scene.mesh_file import read_mesh
 from motion_nodes.core.scene.shapes import triangle_mesh
-from motion_nodes.core.scene.sphere_set import (
-    SphereSet,
-    fit_count,
-    fit_spheres,
-    measure,
-    outside,
-)
+from motion_nodes.core.scene.sphere_set import SphereSet, fit_count, fit_spheres, measure, outside
 from motion_nodes.errors import InvalidCommand, InvalidConfig, InvalidDescription, UnknownFrame
 from motion_nodes.extras.robot_setup.link_shapes import SelfCollisions, add_excess_pairs
 from motion_nodes.extras.robot_setup.link_shapes import fit_spheres as spheres_of_links

@@ -10,11 +10,7 @@ import scene_requests as requests
 from geometry_msgs.msg import Point, Pose
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from moveit_msgs.msg import (
-    CollisionObject,
-    PlanningScene,
-    PlanningSceneWorld,
-)
+from moveit_msgs.msg import CollisionObject, PlanningScene, PlanningSceneWorld
 from scene_translation import (  # noqa: F401
     FRANKA,
     HAND,
@@ -33,12 +29,7 @@ from motion_nodes.core.robot.poses import from_xyz_rpy, inverse
 from motion_nodes.core.robot.tree import Box, Cylinder, Sphere
 from motion_nodes.core.scene.scene import Scene, difference
 from motion_nodes.core.scene.scenery import FLOOR, floor_of
-from motion_nodes.core.scene.shapes import (
-    Cone,
-    HalfSpace,
-    TriangleMesh,
-    bounding_radius,
-)
+from motion_nodes.core.scene.shapes import Cone, HalfSpace, TriangleMesh, bounding_radius
 from motion_nodes.ros.current_state import RobotFrames
 from motion_nodes.ros.messages.moveit_messages import pose_message
 from motion_nodes.ros.scene.scene_messages import SceneMessages

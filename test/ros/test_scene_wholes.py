@@ -44,12 +44,7 @@ from motion_nodes.core.scene.scene import (
     pair_of,
     world_object,
 )
-from motion_nodes.core.scene.shapes import (
-    Capsule,
-    Cone,
-    HalfSpace,
-    triangle_mesh,
-)
+from motion_nodes.core.scene.shapes import Capsule, Cone, HalfSpace, triangle_mesh
 from motion_nodes.core.scene.voxels import OCTOMAP, voxels
 from motion_nodes.core.scene.world import World
 from motion_nodes.ros.current_state import RobotFrames
@@ -290,8 +285,7 @@ def test_a_matrix_says_for_each_pair_what_it_says(data):
     [
         AllowedCollisionMatrix(entry_names=["a", "b"]),
         AllowedCollisionMatrix(
-            entry_names=["a", "b"],
-            entry_values=[AllowedCollisionEntry(enabled=[True])] * 2,
+            entry_names=["a", "b"], entry_values=[AllowedCollisionEntry(enabled=[True])] * 2
         ),
         AllowedCollisionMatrix(default_entry_names=["a"]),
     ],

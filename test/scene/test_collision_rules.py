@@ -271,8 +271,7 @@ def test_steps_of_joints_whose_range_is_beyond_half_a_turn_or_metres_away(tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("solid", "x"),
-    [(Sphere(1e300), 0.0), (Box((1.0, 1e8, 1.0)), 0.0), (Sphere(0.1), 1e300)],
+    ("solid", "x"), [(Sphere(1e300), 0.0), (Box((1.0, 1e8, 1.0)), 0.0), (Sphere(0.1), 1e300)]
 )
 def test_numbers_beyond_what_is_plausible_are_no_objects(solid, x):
     with pytest.raises(InvalidCommand):

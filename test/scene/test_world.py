@@ -115,10 +115,7 @@ def test_attaching_and_detaching_keeps_the_place_in_the_world():
         (lambda w: w.detach("can", None), "can"),
         (lambda w: w.attach_object("bell", "hand", np.eye(4)), "bell"),
         (lambda w: w.attach_object("can", "hand", np.zeros((4, 4))), "link 'hand'"),
-        (
-            lambda w: w.attach(AttachedBody("ground", "hand", np.eye(4), PLANE)),
-            "ground",
-        ),
+        (lambda w: w.attach(AttachedBody("ground", "hand", np.eye(4), PLANE)), "ground"),
     ],
 )
 def test_what_is_refused_changes_nothing(change, words):

@@ -49,9 +49,7 @@ def test_a_new_cell_is_at_home(backend, franka, rover):
     np.testing.assert_array_equal(world.state("arm").position, franka.home)
     np.testing.assert_array_equal(world.state("arm").velocity, 0.0)
     np.testing.assert_allclose(
-        world.base_pose("base"),
-        from_xyz_rpy((1.0, 0.5, 0.03), (0.0, 0.0, 0.6)),
-        atol=1e-9,
+        world.base_pose("base"), from_xyz_rpy((1.0, 0.5, 0.03), (0.0, 0.0, 0.6)), atol=1e-9
     )
     np.testing.assert_array_equal(world.base_pose("arm"), np.eye(4))
     np.testing.assert_array_equal(world.base_twist("arm"), np.zeros(6))

@@ -376,15 +376,9 @@ def told(sentence: str, state: WorldState = STATE_DRIVES) -> list[str]:
             ["navigate(red_cube)", "pick(red_cube)", "place(red_cube, blue_cube)"],
         ),
         ("pick the cup", ["pick(cup)"]),
-        (
-            "go to the red cube and pick it",
-            ["navigate(red_cube)", "pick(red_cube)"],
-        ),
+        ("go to the red cube and pick it", ["navigate(red_cube)", "pick(red_cube)"]),
         # The pose of the base after a drive to a location is unknown.
-        (
-            "go to the kitchen and pick the cup",
-            ["navigate(kitchen)", "navigate(cup)", "pick(cup)"],
-        ),
+        ("go to the kitchen and pick the cup", ["navigate(kitchen)", "navigate(cup)", "pick(cup)"]),
         (
             "take the cup and put it on the table",
             ["pick(cup)", "navigate(table)", "place(cup, table)"],

@@ -90,18 +90,8 @@ def test_all_joints_arrive_together_and_scaling_slows_down():
         ([0.0], [11.0], Infeasible, "goal"),
         ([np.nan], [1.0], InvalidCommand, "joint1"),
         ([0.0, 0.0], [1.0], InvalidCommand, "position"),
-        (
-            TrajectorySample(np.zeros(1), np.ones(1) * 9, np.zeros(1)),
-            [1.0],
-            Infeasible,
-            "joint1",
-        ),
-        (
-            TrajectorySample(np.ones(1) * 9.99, np.ones(1), np.zeros(1)),
-            [1.0],
-            Infeasible,
-            "joint1",
-        ),
+        (TrajectorySample(np.zeros(1), np.ones(1) * 9, np.zeros(1)), [1.0], Infeasible, "joint1"),
+        (TrajectorySample(np.ones(1) * 9.99, np.ones(1), np.zeros(1)), [1.0], Infeasible, "joint1"),
     ],
 )
 def test_states_of_no_use_are_refused(start, goal, error, words):

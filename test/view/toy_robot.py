@@ -67,12 +67,7 @@ def hand_made(kind: str = "arm", folder: Path = Path("/nowhere")) -> HandMade:
         "cap": (Shape(Box((0.02, 0.02, 0.02)), pose((0, 0, 0))),),
     }
     y, z = frozen([0, 1, 0]), frozen([0, 0, 1])
-    R, P, C, F = (
-        JointKind.REVOLUTE,
-        JointKind.PRISMATIC,
-        JointKind.CONTINUOUS,
-        JointKind.FIXED,
-    )
+    R, P, C, F = (JointKind.REVOLUTE, JointKind.PRISMATIC, JointKind.CONTINUOUS, JointKind.FIXED)
     joints = (
         Joint("toy_pan", R, "base", "upper", pose((0, 0, 0.1), (0.1, -0.2, 0.3)), y, -2.0, 2.0),
         Joint("toy_tilt", R, "upper", "lower", pose((0, 0, 0.4), (0, 0.5, 0)), y, -2.5, 2.5),

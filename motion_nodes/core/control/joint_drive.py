@@ -298,10 +298,7 @@ class DriveLaw:
         self._pid.reset()
 
     def set_gains(
-        self,
-        kp: ArrayLike | None = None,
-        kd: ArrayLike | None = None,
-        ki: ArrayLike | None = None,
+        self, kp: ArrayLike | None = None, kd: ArrayLike | None = None, ki: ArrayLike | None = None
     ) -> None:
         """Replace stored gains; None keeps the stored ones.
 

@@ -61,11 +61,7 @@ class ImpedanceSettings:
         "the environment; stiffness sets only the damping there.",
     )
     force_gain: float = setting(
-        5.0,
-        doc="Integral gain of force control; 0: open loop.",
-        unit="1/s",
-        ge=0.0,
-        le=100.0,
+        5.0, doc="Integral gain of force control; 0: open loop.", unit="1/s", ge=0.0, le=100.0
     )
     nullspace_stiffness: float = setting(
         20.0, doc="Stiffness of the posture in the nullspace.", unit="N m/rad", ge=0.0, le=1e4

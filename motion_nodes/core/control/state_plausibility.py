@@ -26,12 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.core.robot.bounds import SPEED_FACTOR, VELOCITY, max_plausible_step
-from motion_nodes.core.robot.limits import (
-    TURN,
-    JointLimits,
-    JointTurns,
-    no_turns,
-)
+from motion_nodes.core.robot.limits import TURN, JointLimits, JointTurns, no_turns
 from motion_nodes.kernels.cycle_code import cycle_function, cycle_part, zeros
 from motion_nodes.tolerances import MEASURED_NOISE
 from motion_nodes.typing import Array, Mask
@@ -102,12 +97,7 @@ class EncoderTurns:
         self._stamps[:] = stamp_ns
 
     def unwrap(
-        self,
-        joints: NDArray[np.intp],
-        stamp_ns: int,
-        raw: Array,
-        velocity: Array,
-        since: Array,
+        self, joints: NDArray[np.intp], stamp_ns: int, raw: Array, velocity: Array, since: Array
     ) -> tuple[Array, Array]:
         """Return unwrapped positions; :meth:`keep` accepts them.
 
@@ -146,12 +136,7 @@ class EncoderTurns:
         return raw + shift, shift
 
     def keep(
-        self,
-        joints: NDArray[np.intp],
-        stamp_ns: int,
-        raw: Array,
-        velocity: Array,
-        shift: Array,
+        self, joints: NDArray[np.intp], stamp_ns: int, raw: Array, velocity: Array, shift: Array
     ) -> None:
         """Keep accepted measurements.
 

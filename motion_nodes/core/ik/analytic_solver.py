@@ -336,10 +336,7 @@ class AnalyticIk:
         return np.asarray(Q[np.argsort(away, kind="stable")])
 
     def search(
-        self,
-        target: ArrayLike,
-        current: ArrayLike,
-        bounds: SearchBounds,
+        self, target: ArrayLike, current: ArrayLike, bounds: SearchBounds
     ) -> Iterator[Array]:
         """Yield solutions for the redundant joint's current value, then for random ones.
 
@@ -391,11 +388,7 @@ class AnalyticIk:
         return answer.result(X_BT)
 
     def _search(
-        self,
-        X_BT: Array,
-        near: Array,
-        limits: Array,
-        bounds: SearchBounds,
+        self, X_BT: Array, near: Array, limits: Array, bounds: SearchBounds
     ) -> Iterator[Array]:
         deadline = compute_time() + bounds.max_time
         metric = Metric(bounds.norm)

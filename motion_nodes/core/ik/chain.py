@@ -139,14 +139,7 @@ class IkChain:
         whole = robot.home if positions is None else positions
         others = zip(robot.joint_names, whole, strict=True)
         fixed = {name: float(q) for name, q in others if name not in found.joints}
-        return cls(
-            robot.tree,
-            base,
-            tip,
-            found.joints,
-            limits=robot.limits,
-            fixed=fixed,
-        )
+        return cls(robot.tree, base, tip, found.joints, limits=robot.limits, fixed=fixed)
 
     def unwrap_near(self, q: Array, to: Array) -> Array:
         """Return the same configuration, shifted by full turns to be closest to another.

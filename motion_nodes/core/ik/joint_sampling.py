@@ -92,11 +92,7 @@ def halton(count: int, dimensions: int, first: int = 1) -> Array:
 
 
 def interval_samples(
-    lower: ArrayLike,
-    upper: ArrayLike,
-    *,
-    use_halton: bool = False,
-    seed: int | Sequence[int] = 0,
+    lower: ArrayLike, upper: ArrayLike, *, use_halton: bool = False, seed: int | Sequence[int] = 0
 ) -> Iterator[Array]:
     """Yield points between bounds, without end; a single point if the bounds are equal.
 

@@ -35,13 +35,7 @@ from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.scene.numpy_checks import SphereGaps, SpherePairs
 from motion_nodes.core.scene.scene import Scene
 from motion_nodes.core.scene.world import World
-from motion_nodes.errors import (
-    InvalidCommand,
-    InvalidConfig,
-    MotionError,
-    UnknownJoint,
-    check_type,
-)
+from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError, UnknownJoint, check_type
 from motion_nodes.tolerances import NO_ROTATION
 from motion_nodes.typing import Array
 
@@ -676,9 +670,7 @@ class VelocityLimit(Limit):
     """Velocities of joints and base within bounds."""
 
     def __init__(
-        self,
-        joints: ArrayLike | Mapping[str, float] | None = None,
-        base: ArrayLike | None = None,
+        self, joints: ArrayLike | Mapping[str, float] | None = None, base: ArrayLike | None = None
     ) -> None:
         """Create.
 

@@ -48,12 +48,7 @@ class ArticulationIk:
     """
 
     def __init__(
-        self,
-        robot: Robot,
-        group: str,
-        *,
-        solver: str = DEFAULT,
-        settings: IkSettings | None = None,
+        self, robot: Robot, group: str, *, solver: str = DEFAULT, settings: IkSettings | None = None
     ) -> None:
         """Create the solver of a group.
 

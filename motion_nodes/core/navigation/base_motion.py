@@ -125,10 +125,7 @@ class TwistRamp:
                 now = Twist2(c * now.vx + s * now.vy, c * now.vy - s * now.vx, now.wz)
             vx, vy = _within(desired.vx, desired.vy, lim.max_velocity)
             vx, vy = _toward(
-                (now.vx, now.vy),
-                (vx, vy),
-                lim.max_acceleration * dt,
-                lim.max_deceleration * dt,
+                (now.vx, now.vy), (vx, vy), lim.max_acceleration * dt, lim.max_deceleration * dt
             )
             self.twist = Twist2(vx, vy, self._yaw_rate(desired, now.wz, vx, dt))
         return self.twist

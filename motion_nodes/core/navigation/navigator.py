@@ -50,12 +50,7 @@ class NavigationTask:
     """A requested motion and its state."""
 
     def __init__(
-        self,
-        motion: BaseMotion,
-        label: str,
-        *,
-        allowance: float = math.inf,
-        patient: bool = True,
+        self, motion: BaseMotion, label: str, *, allowance: float = math.inf, patient: bool = True
     ) -> None:
         """Create a task.
 
@@ -244,8 +239,7 @@ class Navigator:
             avoidance.reset()
         elif avoidance.out_of_patience:
             self.stop(
-                MotionResult.BLOCKED,
-                f"blocked for {avoidance.waited:.1f} s: {avoidance.reason}",
+                MotionResult.BLOCKED, f"blocked for {avoidance.waited:.1f} s: {avoidance.reason}"
             )
 
     def _look(self, task: NavigationTask, pose: Pose2, dt: float) -> None:

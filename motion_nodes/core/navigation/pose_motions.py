@@ -426,8 +426,7 @@ def outline_points(corners: Array) -> Array:
 
 
 def legs_to(
-    goals: Callable[[Pose2], Iterable[Pose2]],
-    layers: Sequence[OutlineLayer],
+    goals: Callable[[Pose2], Iterable[Pose2]], layers: Sequence[OutlineLayer]
 ) -> tuple[Pose2, ...]:
     """Return the waypoints of a drive; the last one is a goal.
 
@@ -465,12 +464,7 @@ def _backed_off(layers: Sequence[OutlineLayer], clearance: float) -> Pose2 | Non
 
 
 def _legs_from(
-    start: Pose2,
-    goal: Pose2,
-    layers: Sequence[OutlineLayer],
-    clearance: float,
-    *,
-    may_turn: bool,
+    start: Pose2, goal: Pose2, layers: Sequence[OutlineLayer], clearance: float, *, may_turn: bool
 ) -> tuple[Pose2, ...]:
     """Return a turn, if required, and the goal; empty if they are not collision-free."""
     if not _free(layers, goal, clearance):
@@ -487,12 +481,7 @@ def _legs_from(
 
 
 def _legs_by_turn_before(
-    start: Pose2,
-    goal: Pose2,
-    layers: Sequence[OutlineLayer],
-    clearance: float,
-    *,
-    may_turn: bool,
+    start: Pose2, goal: Pose2, layers: Sequence[OutlineLayer], clearance: float, *, may_turn: bool
 ) -> tuple[Pose2, ...]:
     """Return legs with the last possible turn before the goal."""
     for back in np.arange(STEP, MAX_BACK_OFF + STEP, STEP).tolist():

@@ -18,12 +18,7 @@ from motion_nodes.core.planning.constrained_search import (
 )
 from motion_nodes.core.planning.constraint_set import ConstraintSet
 from motion_nodes.core.planning.path_constraints import PathConstraint
-from motion_nodes.core.planning.pipeline import (
-    Pipeline,
-    join_ends,
-    path_effort_limits,
-    sample,
-)
+from motion_nodes.core.planning.pipeline import Pipeline, join_ends, path_effort_limits, sample
 from motion_nodes.core.planning.plan_run import PlanAttempt, PlanRun, searchable
 from motion_nodes.core.planning.planners import find_planner
 from motion_nodes.core.planning.planning_problem import PlanRequest

@@ -204,11 +204,7 @@ def _free_goals(request: PlanRequest) -> list[tuple[int, Array]]:
 
 
 def shortened(
-    checker: CollisionChecker,
-    space: JointSpace,
-    path: Array,
-    rng: np.random.Generator,
-    end: float,
+    checker: CollisionChecker, space: JointSpace, path: Array, rng: np.random.Generator, end: float
 ) -> Array:
     """Return a path that is not longer, with the same ends, whose lines the exact geometry proves.
 

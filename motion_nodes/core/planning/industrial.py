@@ -28,12 +28,7 @@ from motion_nodes.core.planning.planning_problem import (
     PlanStatus,
     check_start,
 )
-from motion_nodes.core.planning.tool_motions import (
-    ArcPoint,
-    MotionRejected,
-    ToolMotion,
-    tool_path,
-)
+from motion_nodes.core.planning.tool_motions import ArcPoint, MotionRejected, ToolMotion, tool_path
 from motion_nodes.core.robot.inverse_dynamics import Payload
 from motion_nodes.core.robot.kinematics import GroupKinematics
 from motion_nodes.core.trajectory.joint_path import JointPath, chained

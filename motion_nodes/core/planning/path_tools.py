@@ -117,10 +117,7 @@ def _away_from_line(a: Array, b: Array, points: Array) -> Array:
 
 
 def interpolate_joint_waypoints(
-    space: JointSpace,
-    waypoints: ArrayLike,
-    is_free: AreFree,
-    resolutions: ArrayLike | None = None,
+    space: JointSpace, waypoints: ArrayLike, is_free: AreFree, resolutions: ArrayLike | None = None
 ) -> Array | None:
     """Return the dense path through waypoints, or None if in collision or outside the limits.
 

@@ -18,10 +18,7 @@ from typing import Any
 import numpy as np
 
 from motion_nodes.core.planning.anytime_planner import AnytimeRrtConnect, AnytimeSettings
-from motion_nodes.core.planning.constrained_search import (
-    ConstrainedRrt,
-    ConstrainedSettings,
-)
+from motion_nodes.core.planning.constrained_search import ConstrainedRrt, ConstrainedSettings
 from motion_nodes.core.planning.planning_problem import (
     Planner,
     PlanRequest,

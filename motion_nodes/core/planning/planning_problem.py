@@ -590,10 +590,7 @@ def _in_collision(checker: CollisionChecker, q: Array, clipped: float) -> Checke
 
 
 def check_initial_end(
-    checker: CollisionChecker,
-    start: ArrayLike,
-    end: ArrayLike,
-    tolerance: float = START_TOLERANCE,
+    checker: CollisionChecker, start: ArrayLike, end: ArrayLike, tolerance: float = START_TOLERANCE
 ) -> tuple[str, ...]:
     """Return the faults of start and end of a motion, as text; empty without any.
 

@@ -350,10 +350,7 @@ class Growth:
         return SearchOutcome(False, status, words.get(status, usual))
 
     def run(
-        self,
-        grow: Callable[[int], int],
-        tree: Tree,
-        done: Callable[[], bool] = lambda: False,
+        self, grow: Callable[[int], int], tree: Tree, done: Callable[[], bool] = lambda: False
     ) -> SearchOutcome:
         """Call ``grow`` with numbers of iterations until it finds a path or has to end.
 

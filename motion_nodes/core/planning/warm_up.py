@@ -176,10 +176,7 @@ def is_prepared() -> bool:
 
 
 def compile_apart(
-    robot: str,
-    direct: Callable[[], None],
-    ready: Callable[[], None],
-    given_up: Callable[[], bool],
+    robot: str, direct: Callable[[], None], ready: Callable[[], None], given_up: Callable[[], bool]
 ) -> None:
     """Compile the kernels of planning in another process, unless cached on this machine.
 

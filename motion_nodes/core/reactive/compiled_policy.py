@@ -59,11 +59,7 @@ class Evaluator:
     """
 
     def __init__(
-        self,
-        robot: Robot,
-        active: tuple[str, ...],
-        tool: str,
-        settings: RmpflowSettings,
+        self, robot: Robot, active: tuple[str, ...], tool: str, settings: RmpflowSettings
     ) -> None:
         """Create the evaluator; code is compiled at the first use of a robot.
 

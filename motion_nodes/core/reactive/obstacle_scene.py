@@ -29,12 +29,7 @@ from motion_nodes.core.scene.robot_spheres import bounding_sphere, carried_body,
 from motion_nodes.core.scene.scene import AllowedCollisions, Scene, WorldObject
 from motion_nodes.core.scene.voxels import OCTOMAP, Voxels
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.kernels.rmp.rmp_memory import (
-    CARRIED,
-    OBSTACLE,
-    ObstacleArrays,
-    empty_obstacles,
-)
+from motion_nodes.kernels.rmp.rmp_memory import CARRIED, OBSTACLE, ObstacleArrays, empty_obstacles
 from motion_nodes.typing import Array
 
 _FASTEST = 3.0  # [m/s, rad/s] faster changes are teleports, not motion

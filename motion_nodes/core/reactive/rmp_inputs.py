@@ -21,12 +21,7 @@ from motion_nodes.errors import InvalidConfig, UnknownFrame
 from motion_nodes.kernels.collision.collision_memory import added_digest
 from motion_nodes.kernels.kinematic_arrays import PackedArrays, pack, reroot
 from motion_nodes.kernels.rmp.rmp_leaves import LEAVES, coefficients, leaf_digest
-from motion_nodes.kernels.rmp.rmp_memory import (
-    OBSTACLE,
-    ObstacleArrays,
-    RmpModel,
-    obstacle_shapes,
-)
+from motion_nodes.kernels.rmp.rmp_memory import OBSTACLE, ObstacleArrays, RmpModel, obstacle_shapes
 from motion_nodes.typing import Array
 
 _LARGE = 10.0

@@ -296,12 +296,7 @@ def description_data(description: RobotDescription) -> dict[str, Any]:
 
 
 def write_robot_folder(
-    folder: Path,
-    description: RobotDescription,
-    urdf: str,
-    spheres: Spheres,
-    *,
-    comment: str = "",
+    folder: Path, description: RobotDescription, urdf: str, spheres: Spheres, *, comment: str = ""
 ) -> None:
     """Write a robot's folder, which must not exist yet.
 

@@ -81,9 +81,7 @@ def from_xyz_quat(xyz: Vector, quat_xyzw: Vector) -> Array:
 
 
 def pose(
-    xyz: Vector = (0.0, 0.0, 0.0),
-    rpy: Vector | None = None,
-    quat_xyzw: Vector | None = None,
+    xyz: Vector = (0.0, 0.0, 0.0), rpy: Vector | None = None, quat_xyzw: Vector | None = None
 ) -> Array:
     """Return a pose from a translation and a rotation (roll, pitch, yaw or a quaternion).
 

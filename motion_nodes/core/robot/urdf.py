@@ -164,11 +164,7 @@ def _axis(joint: Any, kind: JointKind, where: str) -> Array:
     return frozen(axis / length)
 
 
-def _limits(
-    joint: Any,
-    kind: JointKind,
-    where: str,
-) -> tuple[float, float, float, float]:
+def _limits(joint: Any, kind: JointKind, where: str) -> tuple[float, float, float, float]:
     """Return lower, upper, velocity and effort limit."""
     if kind is JointKind.FIXED:
         return -np.inf, np.inf, np.inf, np.inf

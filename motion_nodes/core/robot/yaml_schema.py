@@ -87,12 +87,7 @@ def _refuse_unknown(data: object, kind: Any, where: str, path: str) -> None:
             _refuse_unknown(item, inner, where, f"{path}[{i}]")
 
 
-def _refuse_unknown_in_mapping(
-    data: dict[Any, Any],
-    kind: Any,
-    where: str,
-    path: str,
-) -> None:
+def _refuse_unknown_in_mapping(data: dict[Any, Any], kind: Any, where: str, path: str) -> None:
     """Check one block; ``kind`` is a dataclass, a dict type or anything else."""
     prefix = f"{path}." if path else ""
     for key in data:

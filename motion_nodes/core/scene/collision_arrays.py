@@ -338,12 +338,7 @@ def _mesh(mesh: TriangleMesh) -> Leaves:
         size = np.array([[0.0, len(surface.planes), 0.0]])
         middle, half = 0.5 * (low + high)[None], 0.5 * (high - low)[None]
         inside = _leaves(
-            PLANES,
-            np.eye(4)[None],
-            size,
-            half=half,
-            middle=middle,
-            planes=surface.planes,
+            PLANES, np.eye(4)[None], size, half=half, middle=middle, planes=surface.planes
         )
         pieces.append(inside)
     else:

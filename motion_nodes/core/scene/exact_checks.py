@@ -123,12 +123,7 @@ class SweepMemory:
             self._assemble()
 
     def sweep(
-        self,
-        path: Array,
-        places: Array,
-        roots: int = 0,
-        finest: float = 0.0,
-        most: int = 1,
+        self, path: Array, places: Array, roots: int = 0, finest: float = 0.0, most: int = 1
     ) -> tuple[bool, Array, NDArray[np.int32]]:
         """Check a path, see :func:`motion_nodes.kernels.collision.path_sweep.sweep`.
 

@@ -64,10 +64,7 @@ class LinkGeometry:
 
     @classmethod
     def of_shapes(
-        cls,
-        shapes: Iterable[Shape],
-        find_mesh: Callable[[str], Path],
-        spacing: float | None = None,
+        cls, shapes: Iterable[Shape], find_mesh: Callable[[str], Path], spacing: float | None = None
     ) -> LinkGeometry | None:
         """Return the geometry of a URDF's shapes; None if there are none.
 

@@ -80,11 +80,7 @@ def floor_of(robot: Robot, height: float = 0.0) -> Scenery:
     X_RF = np.eye(4)
     X_RF[2, 3] = height
     item = world_object(
-        FLOOR,
-        HalfSpace(),
-        _root_in_base(robot) @ X_RF,
-        static=True,
-        rgba=_FLOOR_RGBA,
+        FLOOR, HalfSpace(), _root_in_base(robot) @ X_RF, static=True, rgba=_FLOOR_RGBA
     )
     item = replace(item, kind=SCENERY)
     resting = _fixed_links(robot) | _rolling_links(robot) | _always_touching(robot, item)

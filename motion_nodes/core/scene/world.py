@@ -151,11 +151,7 @@ class World:
 
     @overload
     def add(
-        self,
-        name: str,
-        shape: Solid | tuple[Solid, ...],
-        X_WO: ArrayLike | None = None,
-        /,
+        self, name: str, shape: Solid | tuple[Solid, ...], X_WO: ArrayLike | None = None, /
     ) -> None: ...
 
     def add(self, *given: Any) -> None:

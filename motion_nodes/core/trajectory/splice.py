@@ -350,10 +350,7 @@ def replacement(
 
 
 def _bridges(
-    state: TrajectorySample,
-    following: Trajectory,
-    limits: JointLimits,
-    reasons: list[str],
+    state: TrajectorySample, following: Trajectory, limits: JointLimits, reasons: list[str]
 ) -> Iterator[tuple[float, PointToPoint]]:
     """Yield motions from a state to points of the new motion, with their times there."""
     begin = _within(state, limits)

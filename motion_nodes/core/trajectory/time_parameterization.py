@@ -40,10 +40,7 @@ from motion_nodes.core.trajectory.joint_path import (
 )
 from motion_nodes.core.trajectory.joint_trajectory import Infeasible
 from motion_nodes.core.trajectory.timed_path import PathEfforts, TimedPath
-from motion_nodes.core.trajectory.trajectory_checks import (
-    check_point_count,
-    limit_excess,
-)
+from motion_nodes.core.trajectory.trajectory_checks import check_point_count, limit_excess
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.kernels.timing.jerk_barriers import PLACES
 from motion_nodes.kernels.timing.jerk_limited import (

@@ -15,12 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from motion_nodes.core.robot.result_files import (
-    checked_file,
-    load_result,
-    save_result,
-    write_file,
-)
+from motion_nodes.core.robot.result_files import checked_file, load_result, save_result, write_file
 from motion_nodes.core.robot.yaml_schema import read_yaml
 from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory
 from motion_nodes.errors import InvalidDescription

@@ -32,14 +32,7 @@ from motion_nodes.extras.viewer.page_server import (
     ServedPage,
     set_theme,
 )
-from motion_nodes.extras.viewer.panel_style import (
-    DEG,
-    RAD,
-    AngleUnit,
-    global_line,
-    on_loop,
-    plain,
-)
+from motion_nodes.extras.viewer.panel_style import DEG, RAD, AngleUnit, global_line, on_loop, plain
 from motion_nodes.extras.viewer.planning_view import notify
 from motion_nodes.extras.viewer.recording_panel import (
     RecordedImages,

@@ -66,10 +66,7 @@ _ENDLESS = 1 << 62
 _DEFECT = 1e-6  # Max sum of squared deviations of a valid pose.
 _INTEGERS = """declare i64 @llvm.cttz.i64(i64, i1)
 declare i64 @llvm.ctpop.i64(i64)"""
-_SOURCES = (
-    "ik.ik_step",
-    "ik.ik_codegen",
-)
+_SOURCES = ("ik.ik_step", "ik.ik_codegen")
 _One = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
 _Many = ctypes.CFUNCTYPE(
     None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p

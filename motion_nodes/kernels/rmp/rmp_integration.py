@@ -105,10 +105,7 @@ def _brakes(ops: Any, x: dict[str, Any]) -> tuple[_Brake, _Brake]:
     """Return the limits of the upper side, and those of the lower side, mirrored."""
     after, qd = x["q"] + x["qd"] * x["dt"], x["qd"]
     same = (x["speed"], x["acceleration"], x["jerk"], x["dt"])
-    return (
-        _Brake(ops, x["upper"] - after, qd, *same),
-        _Brake(ops, after - x["lower"], -qd, *same),
-    )
+    return (_Brake(ops, x["upper"] - after, qd, *same), _Brake(ops, after - x["lower"], -qd, *same))
 
 
 def affordable(ops: Any, x: dict[str, Any]) -> Any:

@@ -35,13 +35,7 @@ from motion_nodes.kernels.kinematic_arrays import PRISMATIC, REVOLUTE
 from motion_nodes.kernels.llvm_builder import FunctionBuilder
 from motion_nodes.kernels.llvm_text import LlvmFunction
 from motion_nodes.kernels.memory_layout import FieldLayout
-from motion_nodes.kernels.rmp.rmp_memory import (
-    MOTION,
-    WRENCH,
-    RmpModel,
-    RmpRun,
-    sphere_runs,
-)
+from motion_nodes.kernels.rmp.rmp_memory import MOTION, WRENCH, RmpModel, RmpRun, sphere_runs
 from motion_nodes.kernels.robot_codegen import KinematicsTracer
 from motion_nodes.kernels.simd import Lanes
 

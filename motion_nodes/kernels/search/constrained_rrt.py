@@ -144,11 +144,7 @@ def _sample(space: TreeSpace, first: Tree, second: Tree, out: Array) -> None:
 
 @kernel
 def grow_on_manifold(
-    first: Tree,
-    second: Tree,
-    held: ConstrainedSpace,
-    iterations: int,
-    found: Any,
+    first: Tree, second: Tree, held: ConstrainedSpace, iterations: int, found: Any
 ) -> int:
     """Grow the trees by a number of iterations, or until they meet.
 

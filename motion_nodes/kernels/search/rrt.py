@@ -331,12 +331,7 @@ def _in_ellipsoid(space: TreeSpace, tree: Tree, goal: Array, limit: float, out: 
 
 @part
 def _neighbours(
-    tree: Tree,
-    space: TreeSpace,
-    options: StarOptions,
-    q: Array,
-    closest: int,
-    found: Neighbours,
+    tree: Tree, space: TreeSpace, options: StarOptions, q: Array, closest: int, found: Neighbours
 ) -> int:
     """Write the neighbours of a configuration and their distances.
 

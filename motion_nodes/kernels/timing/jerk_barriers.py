@@ -190,11 +190,7 @@ def end_place(rows: Array, shares: Array, W: Array) -> None:
         W[_H00 + i] += 0.75 * max(shares[i] - W[_BENT + i], 0.0) * y * y * y * y * y
     for c in range(3):
         for i in range(LANES):
-            r0, r1, r2 = (
-                rows[c * LANES + i],
-                rows[(3 + c) * LANES + i],
-                rows[(6 + c) * LANES + i],
-            )
+            r0, r1, r2 = (rows[c * LANES + i], rows[(3 + c) * LANES + i], rows[(6 + c) * LANES + i])
             W[SLOPES + c * LANES + i] += W[_SLOPE + i] * r0
             W[PULLS + c * LANES + i] += W[PULL + i] * r0 + W[_PULL1 + i] * r1 + W[_PULL2 + i] * r2
     for i in range(LANES):

@@ -261,12 +261,7 @@ def parameter_derivatives(path: ParameterPath, D: Array) -> None:
 
 @kernel
 def jerk_limited_motion(
-    path: ParameterPath,
-    D: Array,
-    joints: Array,
-    limits: Array,
-    times: Array,
-    clock: Array,
+    path: ParameterPath, D: Array, joints: Array, limits: Array, times: Array, clock: Array
 ) -> tuple[int, float]:
     """Write the time-optimal motion, at rest at both ends, where the derivatives of the path are 0.
 

@@ -54,11 +54,7 @@ from motion_nodes.ros.clients.trajectory_execution import (
     SentTrajectory,
     StopCause,
 )
-from motion_nodes.ros.concurrency.servers import (
-    ActionGoal,
-    ActionOutcome,
-    GoalServer,
-)
+from motion_nodes.ros.concurrency.servers import ActionGoal, ActionOutcome, GoalServer
 from motion_nodes.ros.joint_topics import set_stamp, stamp_ns
 from motion_nodes.ros.messages.message_bounds import fill_failure
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, is_constrained, set_code
@@ -545,11 +541,7 @@ class MotionChange:
         return PlannedMotion(planned.job, group, new.q, new.start, trajectory, new.time, new.note)
 
     def _transition(
-        self,
-        running: Trajectory,
-        leave: float,
-        following: Trajectory,
-        checker: CollisionChecker,
+        self, running: Trajectory, leave: float, following: Trajectory, checker: CollisionChecker
     ) -> SplicedMotion:
         """Return the transition to a new motion, with the preferred clearance if there is one.
 

@@ -28,12 +28,7 @@ class RrtPlannerParams(ExecutionParams):
     """Parameters of the planner node."""
 
     update_rate: float = param(
-        50.0,
-        doc="Update rate of the planning scene.",
-        unit="Hz",
-        gt=0.0,
-        le=200.0,
-        read_only=True,
+        50.0, doc="Update rate of the planning scene.", unit="Hz", gt=0.0, le=200.0, read_only=True
     )
     state_publish_rate: float = param(
         20.0,
@@ -126,9 +121,7 @@ class RrtPlannerParams(ExecutionParams):
         le=2.0,
     )
     floor: bool = param(
-        False,
-        doc="Add the floor to the planning scene, as object 'floor'.",
-        read_only=True,
+        False, doc="Add the floor to the planning scene, as object 'floor'.", read_only=True
     )
     floor_height: float = param(
         0.0,

@@ -38,10 +38,7 @@ from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.scene.scene import Scene
 from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory
 from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError, UnknownFrame
-from motion_nodes.ros.messages.constraints import (
-    GoalContext,
-    refused,
-)
+from motion_nodes.ros.messages.constraints import GoalContext, refused
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, pose_of
 from motion_nodes.ros.messages.plan_messages import (
     ERROR_CODES,

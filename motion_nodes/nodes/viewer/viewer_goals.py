@@ -183,12 +183,7 @@ class WatchedNavigation:
     """Client of a base navigator; a new goal replaces the previous one."""
 
     def __init__(
-        self,
-        node: MotionNode[Any],
-        jobs: ExecutorQueue,
-        namespace: str,
-        odom: str,
-        X_WO: Array,
+        self, node: MotionNode[Any], jobs: ExecutorQueue, namespace: str, odom: str, X_WO: Array
     ) -> None:
         """Create the client.
 

@@ -85,11 +85,7 @@ class WatchedValidity:
         self._reported = ""
 
     def check(
-        self,
-        page: LiveRobot,
-        positions: Mapping[str, float],
-        q: Array,
-        finding: str = COMMANDED,
+        self, page: LiveRobot, positions: Mapping[str, float], q: Array, finding: str = COMMANDED
     ) -> None:
         """Notify the page if positions are in collision, once for each pair of bodies.
 

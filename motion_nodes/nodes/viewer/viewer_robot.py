@@ -25,10 +25,7 @@ from motion_nodes.core.trajectory.joint_trajectory import rest_to_rest_duration
 from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.extras.tasks.task_plan import TaskOrder, TaskProgress
 from motion_nodes.extras.viewer.live_robot import LiveRobot
-from motion_nodes.extras.viewer.ui_commands import (
-    MotionScaling,
-    TaskCommand,
-)
+from motion_nodes.extras.viewer.ui_commands import MotionScaling, TaskCommand
 from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
 from motion_nodes.nodes.viewer.viewer_goals import (
     FOLLOWERS,

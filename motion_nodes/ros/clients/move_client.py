@@ -63,14 +63,7 @@ class MoveClient:
         moving = self._motion in self._handles and self._motion < self._count
         return f"moving; {self._text}" if moving else self._text
 
-    def move(
-        self,
-        group: str,
-        constraints: Constraints,
-        *,
-        plan_only: bool,
-        **fields: Any,
-    ) -> None:
+    def move(self, group: str, constraints: Constraints, *, plan_only: bool, **fields: Any) -> None:
         """Send a goal that may be replanned; its status is reported in :attr:`words`.
 
         Args:

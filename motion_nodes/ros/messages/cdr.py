@@ -190,10 +190,7 @@ class MessageTemplate:
     """A message that begins with a header; everything but its stamp and some arrays is fixed."""
 
     def __init__(
-        self,
-        message: Any,
-        lengths: Mapping[str, int] | None = None,
-        durations: Sequence[str] = (),
+        self, message: Any, lengths: Mapping[str, int] | None = None, durations: Sequence[str] = ()
     ) -> None:
         """Serialize a message.
 

@@ -74,9 +74,7 @@ class SceneFollower:
             node, PlanningScene, under(namespace, "monitored_planning_scene"), qos.SCENES
         )
         self._client = node.create_client(
-            GetPlanningScene,
-            under(namespace, "get_planning_scene"),
-            qos_profile=qos.SERVICES,
+            GetPlanningScene, under(namespace, "get_planning_scene"), qos_profile=qos.SERVICES
         )
         self._lock = threading.RLock()
         self._number: int | None = None

@@ -367,9 +367,7 @@ class WheeledBaseNode(RobotNode[B]):
         reported = tuple(self.state_joints(joint) for joint in joints)
         self._steering_joints = np.arange(self._n_wheels, len(joints))
         self._inputs = TwistInputs(
-            self,
-            stamped_cmd_vel=params.stamped_cmd_vel,
-            unstamped_reference=self.has_reference,
+            self, stamped_cmd_vel=params.stamped_cmd_vel, unstamped_reference=self.has_reference
         )
         self._state = JointStateReader(
             self.poll_bytes(JointState, "joint_states", qos.STATES),

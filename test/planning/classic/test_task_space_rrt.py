@@ -6,15 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from barrier_scene import (
-    START,
-    TARGET,
-    WEIGHTS,
-    at,
-    barrier_checker,
-    franka,
-    max_depth,
-)
+from barrier_scene import START, TARGET, WEIGHTS, at, barrier_checker, franka, max_depth
 
 from motion_nodes.core.ik.problem import IkTolerance, pose_error
 from motion_nodes.core.planning.planners import connecting, make_planner

@@ -287,9 +287,7 @@ def xrdf_of(
     }
     return Xrdf(
         cspace=CSpace(
-            chosen.joints,
-            _finite(limits.acceleration.tolist()),
-            _finite(limits.jerk.tolist()),
+            chosen.joints, _finite(limits.acceleration.tolist()), _finite(limits.jerk.tolist())
         ),
         modifiers=() if robot.base_frame == robot.tree.root else (base,),
         default_joint_positions=dict(zip(robot.joint_names, robot.home.tolist(), strict=True)),
@@ -469,10 +467,7 @@ def _ignored(
     if xrdf.self_collision is None:
         bodies = [n for n in tree.frame_names if n in spheres or tree.links[n].collisions]
         if len(bodies) > 1:
-            _LOG.warning(
-                "%s: no section self_collision: no self-collision checks",
-                where,
-            )
+            _LOG.warning("%s: no section self_collision: no self-collision checks", where)
         return tuple(itertools.combinations(bodies, 2))
     pairs = xrdf.ignored_pairs()
     strangers = sorted({link for pair in pairs for link in pair} - set(tree.links))
