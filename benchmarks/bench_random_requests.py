@@ -69,7 +69,6 @@ class Requests:
     """Sends random requests for one group of a robot."""
 
     def __init__(self, suite: Suite, robot: Robot, group: Group, seed: int) -> None:
-        """Create it for a running suite."""
         self._suite, self._robot, self._group = suite, robot, group
         self._rng = np.random.default_rng(seed)
         self._kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)

@@ -120,7 +120,6 @@ class Runs:
     """Runs of one robot's policy."""
 
     def __init__(self, name: str, kind: type[RmpflowPolicy] = RmpflowPolicy) -> None:
-        """Load the robot."""
         self.name = name
         self.policy = kind(load_description(name), ignore_robot_state_updates=True)
         self.checker = CollisionChecker(self.policy.robot, self.policy.active_joints)

@@ -61,7 +61,6 @@ class Disturber:
     """Disturbs one object of a cell with one arm, on a base or not."""
 
     def __init__(self, cell: Cell, rng: np.random.Generator, robot: str) -> None:
-        """Subscribe to the joint states and the true pose of the base."""
         self.cell, self.rng = cell, rng
         client = cell.client
         self._robot = mn.load_robot(robot)

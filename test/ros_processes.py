@@ -152,7 +152,6 @@ class Suite:
     """Starts processes for a test, and stops those that still run after it."""
 
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
-        """Write outputs to ``folder``."""
         self._folder = folder
         self.environment = dict(environment)
         self.processes: list[SuiteProcess] = []

@@ -45,7 +45,6 @@ class Reader:
     """Stands for a reader who follows the pages, in one folder."""
 
     def __init__(self, suite: Suite, folder: Path) -> None:
-        """Start without a running robot."""
         self.folder = folder
         self._suite = suite
         self._running: dict[str, SuiteProcess] = {}

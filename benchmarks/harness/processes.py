@@ -119,7 +119,6 @@ class CpuShare:
     """CPU share of processes in an interval."""
 
     def __init__(self, pids: Iterable[int]) -> None:
-        """Begin now."""
         self._before = {pid: read_activity(pid).computed for pid in pids}
         self._began = time.monotonic()
 

@@ -71,7 +71,6 @@ class StreamComparison:
     """Receptions by process and topic."""
 
     def __init__(self) -> None:
-        """Begin without observations."""
         self._receptions: dict[str, dict[str, _Reception]] = {}
 
     def update(self, process: str, received: Mapping[str, float], now: float) -> None:
@@ -138,7 +137,6 @@ class RestartBudget:
     """Counts the restarts of one process."""
 
     def __init__(self, limits: RestartLimits) -> None:
-        """Create without restarts."""
         self.limits = limits
         self._times: deque[float] = deque()
         self.total = 0

@@ -36,7 +36,6 @@ class ForkedProcess:
     """A child process that was forked by the template; as ``subprocess.Popen``."""
 
     def __init__(self, pid: int) -> None:
-        """Wrap the id of a child of this process."""
         self.pid = pid
         self.returncode: int | None = None
 

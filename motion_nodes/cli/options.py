@@ -30,7 +30,6 @@ class Commands(typer.Typer):
     """
 
     def __init__(self, **options: Any) -> None:
-        """Create the group, as typer does."""
         super().__init__(cls=_InOrder, **options)
 
     def command(self, *args: Any, **options: Any) -> Callable[[Any], Any]:

@@ -218,7 +218,6 @@ class AckermannBaseNode(WheeledBaseNode[AckermannParams]):
     has_reference = True
 
     def __init__(self, ros_args: list[str] | None = None) -> None:
-        """Create the node, unconfigured."""
         super().__init__("ackermann_steering_controller", ros_args=ros_args)
 
     def prepare(self) -> dict[str, Any]:

@@ -78,7 +78,6 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
     obeys_stop = drives_robot = True
 
     def __init__(self, ros_args: list[str] | None = None) -> None:
-        """Create the node, unconfigured."""
         super().__init__("joint_trajectory_controller", ros_args=ros_args)
 
     def robot_defaults(self, robot: Robot) -> dict[str, Any]:

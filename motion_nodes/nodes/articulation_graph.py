@@ -99,7 +99,6 @@ class ArticulationGraphNode(MotionNode[ArticulationGraphParams]):
     params_type = ArticulationGraphParams
 
     def __init__(self, ros_args: list[str] | None = None) -> None:
-        """Create the node, unconfigured."""
         super().__init__("articulation_graph", ros_args=ros_args)
 
     def configure(self) -> None:

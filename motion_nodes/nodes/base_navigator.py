@@ -75,7 +75,6 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
     obeys_stop = True
 
     def __init__(self, ros_args: list[str] | None = None) -> None:
-        """Create the node, unconfigured."""
         super().__init__("base_navigator", ros_args=ros_args)
 
     def robot_defaults(self, robot: Robot) -> dict[str, Any]:

@@ -427,7 +427,6 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
     obeys_stop = True
 
     def __init__(self, ros_args: list[str] | None = None) -> None:
-        """Create the node, unconfigured."""
         super().__init__("browser_viewer", ros_args=ros_args)
         self._viewer: BrowserViewer | None = None
         self._frames: TransformTree | None = None

@@ -401,7 +401,6 @@ class ContactReport:
     """Records and reports unexpected contacts of a cell."""
 
     def __init__(self, cell: MujocoWorld) -> None:
-        """Start an empty record."""
         self._cell = cell
         self._log = ContactLog()
         rolling = any(placement.robot.kind != "arm" for placement in cell.placements)
@@ -447,7 +446,6 @@ class ObjectMarkers:
     """Publishes ``~/objects``."""
 
     def __init__(self, node: MotionNode[Any], world: MujocoWorld) -> None:
-        """Create the publisher and a marker for each object."""
         self._world = world
         self._out = node.advertise(MarkerArray, "~/objects")
         self._message = MarkerArray(markers=[self._marker(name) for name in world.objects])

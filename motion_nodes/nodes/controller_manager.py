@@ -139,7 +139,6 @@ class ControllerNode:
     """A controller that is a lifecycle node."""
 
     def __init__(self, calls: RemoteCalls, node: str) -> None:
-        """Connect to the services of the node."""
         self._calls, self._node = calls, node
         calls.connect(GetState, f"{node}/get_state")
         calls.connect(ChangeState, f"{node}/change_state")
@@ -184,7 +183,6 @@ class StateBroadcaster:
     """The broadcaster of joint states: no node, as the driver or simulation publishes always."""
 
     def __init__(self, state: str) -> None:
-        """Start in a lifecycle state."""
         self._state = state
 
     def there(self) -> bool:
@@ -239,7 +237,6 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
     params_type = ControllerManagerParams
 
     def __init__(self, ros_args: list[str] | None = None) -> None:
-        """Create the node, unconfigured."""
         super().__init__(CONTROLLER_MANAGER, ros_args=ros_args)
 
     def configure(self) -> None:

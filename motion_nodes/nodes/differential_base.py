@@ -30,7 +30,6 @@ class DifferentialBaseNode(WheeledBaseNode[DifferentialParams]):
     params_type = DifferentialParams
 
     def __init__(self, ros_args: list[str] | None = None) -> None:
-        """Create the node, unconfigured."""
         super().__init__("diff_drive_controller", ros_args=ros_args)
 
     def robot_defaults(self, robot: Robot) -> dict[str, Any]:

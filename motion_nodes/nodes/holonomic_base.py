@@ -218,7 +218,6 @@ class HolonomicBaseNode(WheeledBaseNode[HolonomicParams]):
     has_reference = True
 
     def __init__(self, ros_args: list[str] | None = None) -> None:
-        """Create the node, unconfigured."""
         super().__init__("mecanum_drive_controller", ros_args=ros_args)
 
     def robot_defaults(self, robot: Robot) -> dict[str, Any]:

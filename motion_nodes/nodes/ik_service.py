@@ -104,7 +104,6 @@ class IkServiceNode(RobotNode[IkServiceParams]):
     params_type = IkServiceParams
 
     def __init__(self, ros_args: list[str] | None = None) -> None:
-        """Create the node, unconfigured."""
         super().__init__("ik_service", ros_args=ros_args)
         self._threads: ServiceThreads | None = None
         self._frames: RobotFrames | None = None

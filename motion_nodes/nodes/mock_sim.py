@@ -13,7 +13,6 @@ class MockSimNode(SimulationNode[SimulationParams]):
     params_type = SimulationParams
 
     def __init__(self, ros_args: list[str] | None = None) -> None:
-        """Create the node, unconfigured."""
         super().__init__("mock_sim", ros_args=ros_args)
 
     def make_cell(self, placements: list[RobotPlacement]) -> RobotBackend:

@@ -298,7 +298,6 @@ class MujocoSimNode(SimulationNode[MujocoSimParams]):
         return any(word.startswith("cameras:=") for word in sys.argv)
 
     def __init__(self, ros_args: list[str] | None = None) -> None:
-        """Create the node, unconfigured."""
         super().__init__("mujoco_sim", ros_args=ros_args)
         self._scenes: SceneFollowing | None = None
         self._suction: list[SurfaceGripperTopics] = []

@@ -130,7 +130,6 @@ class ObjectDetectorNode(RobotNode[DetectorParams]):
         return True
 
     def __init__(self, ros_args: list[str] | None = None) -> None:
-        """Create the node, unconfigured."""
         super().__init__("object_detector", ros_args=ros_args)
         self._inputs: RobotCameras | None = None
 

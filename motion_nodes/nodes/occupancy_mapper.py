@@ -259,7 +259,6 @@ class OccupancyMapperNode(RobotNode[MapperParams]):
         return True
 
     def __init__(self, ros_args: list[str] | None = None) -> None:
-        """Create the node, unconfigured."""
         super().__init__("occupancy_mapper", ros_args=ros_args)
         self._inputs: RobotCameras | None = None
 

@@ -303,7 +303,6 @@ class PolicyControllerNode(RobotNode[LearnedPolicyParams]):
     _runner: PolicyRunner | None = None
 
     def __init__(self, ros_args: list[str] | None = None) -> None:
-        """Create the node, unconfigured."""
         super().__init__(POLICY_CONTROLLER, ros_args=ros_args)
 
     def robot_defaults(self, robot: Robot) -> dict[str, Any]:

@@ -237,7 +237,6 @@ class RmpflowPolicyNode(RobotNode[Any]):
     obeys_stop = True
 
     def __init__(self, ros_args: list[str] | None = None) -> None:
-        """Create the node, unconfigured."""
         super().__init__("rmpflow_policy", ros_args=ros_args)
         self._slow: RateLoop | None = None
         self._scene_follower: SceneFollower | None = None

@@ -57,7 +57,6 @@ class RobotDriverNode(RobotNode[RobotDriverParams]):
     params_type = RobotDriverParams
 
     def __init__(self, ros_args: list[str] | None = None) -> None:
-        """Create the node, unconfigured."""
         super().__init__("robot_driver", ros_args=ros_args)
 
     def robot_defaults(self, robot: Robot) -> dict[str, Any]:

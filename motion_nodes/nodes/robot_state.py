@@ -48,7 +48,6 @@ class RobotStateNode(RobotNode[RobotStateParams]):
     params_type = RobotStateParams
 
     def __init__(self, ros_args: list[str] | None = None) -> None:
-        """Create the node, unconfigured."""
         super().__init__("robot_state", ros_args=ros_args)
 
     def configure(self) -> None:

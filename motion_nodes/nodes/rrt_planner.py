@@ -170,7 +170,6 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
     obeys_stop = True
 
     def __init__(self, ros_args: list[str] | None = None) -> None:
-        """Create the node, unconfigured."""
         super().__init__(PLANNER, ros_args=ros_args)
         self._threads: ServiceThreads | None = None
         self._recoveries: ServiceThreads | None = None

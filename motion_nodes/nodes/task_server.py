@@ -275,7 +275,6 @@ class TaskServerNode(RobotNode[TaskServerParams]):
     obeys_stop = True
 
     def __init__(self, ros_args: list[str] | None = None) -> None:
-        """Create the node, unconfigured."""
         super().__init__("task_server", ros_args=ros_args)
         self._motions: ArmMotions | None = None
         self._frames: RobotFrames | None = None

@@ -78,7 +78,6 @@ class TrajectoryGeneratorNode(RobotNode[TrajectoryGeneratorParams]):
     obeys_stop = True
 
     def __init__(self, ros_args: list[str] | None = None) -> None:
-        """Create the node, unconfigured."""
         super().__init__("trajectory_generator", ros_args=ros_args)
         self._threads: ServiceThreads | None = None
         self._client: TrajectoryClient | None = None

@@ -209,7 +209,6 @@ class Preemptions:
     """Preempted streams in a controller's ~/status."""
 
     def __init__(self, subscription: PolledSubscription[DiagnosticStatus]) -> None:
-        """Create the reader of a subscription."""
         self._subscription = subscription
         self._preempted: dict[str, str] = {}
 

@@ -76,7 +76,6 @@ class DiagnosticsPublisher:
     """Publishes a node's reports."""
 
     def __init__(self, node: Node, hardware_id: str) -> None:
-        """Create the publisher of ``node``."""
         self._node = node
         self._hardware_id = hardware_id
         self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", qos.DIAGNOSTICS)
@@ -192,7 +191,6 @@ class DuplicateWatch:
     """Detects another node of the same full name, possibly on another machine."""
 
     def __init__(self, node: Any) -> None:
-        """Watch the graph for the name of ``node``."""
         self._node = node
         self._unique_at = time.monotonic()
         self._checked_at, self._twice = -math.inf, False

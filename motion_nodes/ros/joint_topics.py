@@ -130,7 +130,6 @@ class JointSampleReader:
     """
 
     def __init__(self) -> None:
-        """Create the reader of a topic."""
         self._names = b""
         self._last: tuple[bytes, JointSample, tuple[_Numbers, ...], int] | None = None
         """Last message that was read in place: from its stamp to its numbers; its contents; where
@@ -219,7 +218,6 @@ class RepeatedValues:
     """
 
     def __init__(self) -> None:
-        """Create without a message."""
         self._rest = b""
         self.last = b""
         """The message that others are compared with; empty if there is none."""

@@ -40,7 +40,6 @@ class DatasetTopics:
     """Topic of the commands (JointState); empty: ``joint_command`` beside the joint states."""
 
     def __post_init__(self) -> None:
-        """Validate the rate."""
         check_settings(self)
 
 

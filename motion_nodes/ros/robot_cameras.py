@@ -179,7 +179,6 @@ class JointStateHistory:
     """Joint positions of the last seconds."""
 
     def __init__(self) -> None:
-        """Start empty."""
         self._samples: deque[tuple[float, Array]] = deque()
 
     def add(self, stamp: float, positions: Array) -> None:

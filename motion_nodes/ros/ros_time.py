@@ -173,7 +173,6 @@ class ProcessClocks:
     """
 
     def __init__(self) -> None:
-        """Begin without readers."""
         self._used: dict[tuple[Any, ...], tuple[ClockReader, Node, list[Node]]] = {}
         self._lock = threading.Lock()
 

@@ -11,7 +11,6 @@ class Panel:
     """The panel beside the scene."""
 
     def __init__(self, driver) -> None:
-        """Use a selenium driver."""
         self.driver = driver
 
     def set_slider(self, label: str, value: float, folder: str = "") -> None:

@@ -18,7 +18,6 @@ class Templates:
     """Makes a plausible message of a type for one robot."""
 
     def __init__(self, rng: random.Random, robot: Robot) -> None:
-        """Make messages for ``robot``, with randomness from ``rng``."""
         self._rng = rng
         self._robot = robot
         self._joints = list(robot.arm_joints) or list(robot.joint_names)

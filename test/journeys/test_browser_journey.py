@@ -45,7 +45,6 @@ class Newest:
     """The newest message of a topic."""
 
     def __init__(self, client: RosClient, kind: Any, topic: str) -> None:
-        """Subscribe to a topic."""
         self.message: Any = None
         client.node.create_subscription(kind, topic, self._take, NEWEST)
 

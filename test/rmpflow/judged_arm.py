@@ -57,7 +57,6 @@ class JudgedArm(LockstepRobot):
     """A simulated arm, commanded by a follower."""
 
     def __init__(self, policy: RmpflowPolicy, period: float = FRAME) -> None:
-        """Build the simulation."""
         self.placement = RobotPlacement(policy.robot, NAME, _ABOVE)
         super().__init__(policy.robot, MujocoWorld([self.placement]))
         self.policy, self.period = policy, period

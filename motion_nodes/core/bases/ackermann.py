@@ -69,7 +69,6 @@ class AckermannGeometry:
     )
 
     def __post_init__(self) -> None:
-        """Validate the settings."""
         check_settings(self)
 
     @property
@@ -281,7 +280,6 @@ class AckermannBase:
     """
 
     def __init__(self, config: AckermannConfig) -> None:
-        """Create from a validated configuration."""
         self.config = config
         self.geometry = geometry = _without_track(config)
         self.max_curvature = geometry.max_curvature(

@@ -78,7 +78,6 @@ class AckermannDriveConfig:
     """Steering angles below this count as straight ahead [rad]."""
 
     def __post_init__(self) -> None:
-        """Validate the numbers."""
         for name in (
             "max_wheel_velocity",
             "max_wheel_rotation_angle",

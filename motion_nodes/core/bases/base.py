@@ -222,7 +222,6 @@ class BodyAxisLimits:
     )
 
     def __post_init__(self) -> None:
-        """Validate the numbers."""
         check_settings(self)
         if math.isfinite(self.jerk) and math.isinf(self.steepest):
             raise InvalidConfig(

@@ -108,7 +108,6 @@ class SlipWatch:
     """
 
     def __init__(self, base: WheeledBase) -> None:
-        """Create the detector for a base."""
         self._base = base
         self._radii = base.wheel_radii
         self._rest: Array | None = None
@@ -180,7 +179,6 @@ class BaseControllerConfig:
     odometry: OdometryConfig = field(default_factory=OdometryConfig)
 
     def __post_init__(self) -> None:
-        """Validate the timeout."""
         check_settings(self)
 
     @property

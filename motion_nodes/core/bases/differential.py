@@ -49,7 +49,6 @@ class DifferentialConfig:
     )
 
     def __post_init__(self) -> None:
-        """Validate the numbers."""
         check_settings(self)
         if not self.left_wheel_names or not self.right_wheel_names:
             raise InvalidConfig("a differential base needs at least one wheel on each side")
@@ -66,7 +65,6 @@ class DifferentialBase(Unsteered):
     """
 
     def __init__(self, config: DifferentialConfig) -> None:
-        """Create from a validated configuration."""
         self.config = config
         self._separation = config.wheel_separation * config.wheel_separation_multiplier
         self._left_radius = config.wheel_radius * config.left_wheel_radius_multiplier

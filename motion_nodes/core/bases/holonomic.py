@@ -66,7 +66,6 @@ class HolonomicWheel:
     roller_angle_deg: float = ROLLER_ANGLE.field(90.0)
 
     def __post_init__(self) -> None:
-        """Validate the numbers."""
         check_settings(self, f"wheel '{self.name}': ")
         if abs(self.sine) < ROLLERS_ALONG_AXIS:
             raise InvalidConfig(
@@ -209,7 +208,6 @@ class HolonomicConfig:
     """Positive wheel velocities rotate against the right-hand rule, as in Isaac Sim."""
 
     def __post_init__(self) -> None:
-        """Validate the layout."""
         _ = self.layout
 
     @functools.cached_property
@@ -267,7 +265,6 @@ class HolonomicBase(Unsteered):
     """
 
     def __init__(self, config: HolonomicConfig) -> None:
-        """Create from a validated configuration."""
         self.config = config
         self.layout = config.layout
         self._n = len(config.wheels)
@@ -352,7 +349,6 @@ class HolonomicQpBase(HolonomicBase):
     """
 
     def __init__(self, config: HolonomicConfig) -> None:
-        """Create from a validated configuration."""
         super().__init__(config)
         radii, layout = self.wheel_radii, self.layout
         self.constraint = self._sign * MIRRORED_YAW[:, None] * (radii[:, None] * layout.rows).T

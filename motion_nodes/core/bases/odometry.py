@@ -70,7 +70,6 @@ class OdometryConfig:
     yaw_error_per_radian: float = _error("heading", "turning by 1 rad", "angle", "rad")
 
     def __post_init__(self) -> None:
-        """Validate the numbers."""
         check_settings(self)
 
     @property

@@ -328,7 +328,6 @@ class SteeredLimiter:
     """
 
     def __init__(self, limits: BaseLimits, base: WheeledBase) -> None:
-        """Start at rest."""
         self.limits = limits
         self._base = base
         self._speed = TwistLimiter(BaseLimits(x=limits.x))
@@ -447,7 +446,6 @@ class CommandShape:
     )
 
     def __post_init__(self) -> None:
-        """Validate the numbers."""
         check_settings(self)
 
     def shaped(self, twist: Twist2) -> Twist2:

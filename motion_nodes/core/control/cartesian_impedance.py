@@ -77,7 +77,6 @@ class PassivityObserver:
     """Observes the energy of a spring-damper at the tool."""
 
     def __init__(self) -> None:
-        """Start with zero dissipated energy."""
         self.energy = 0.0
         """Dissipated energy [J]; negative: generated."""
         self._before: tuple[Array, float, Array] | None = None
@@ -203,7 +202,6 @@ class MomentumObserver:
     """Estimates the joint efforts of external forces from measured joint states."""
 
     def __init__(self, count: int) -> None:
-        """Create an observer for a number of joints."""
         self.efforts: Array = np.zeros(count)
         """External efforts [N m or N], shape (n,)."""
         self._before: tuple[Array, Array, Array] | None = None
@@ -587,7 +585,6 @@ class Compliance:
     """
 
     def __init__(self, controller: ArticulationController) -> None:
-        """Create without a law."""
         self._controller = controller
         self.law: CartesianImpedance | None = None
         """The active law; None if there is none."""

@@ -259,7 +259,6 @@ class WrenchGuard:
     """
 
     def __init__(self, limits: WrenchLimits) -> None:
-        """Create with limits."""
         self.limits = limits
         self._bounds = np.zeros(2)
 

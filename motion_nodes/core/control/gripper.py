@@ -79,7 +79,6 @@ class GripperConfig:
     timeout: float = setting(10.0, doc="Timeout of a motion.", unit="s", gt=0.0)
 
     def __post_init__(self) -> None:
-        """Validate the numbers."""
         if not (math.isfinite(self.lower) and math.isfinite(self.upper)) or self.lower > self.upper:
             raise InvalidConfig(f"gripper limits {self.lower} to {self.upper} are not a range")
         check_settings(self)

@@ -426,7 +426,6 @@ class JointOwners:
     """Ownership of n joints: each belongs to the newest command that contains it."""
 
     def __init__(self, n: int) -> None:
-        """Create the ownership, without owners."""
         self._count = 0
         """Number of commands; the count of a command is its position in their order."""
         self._orders: NDArray[np.int64] = np.zeros(n, np.int64)

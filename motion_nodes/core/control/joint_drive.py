@@ -130,7 +130,6 @@ class Pid:
     """PID control of n joints."""
 
     def __init__(self, config: PidConfig) -> None:
-        """Create a controller in its reset state."""
         self.config = config
         self._tt = config.anti_windup_time()
         self.reset()

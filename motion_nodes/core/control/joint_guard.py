@@ -422,7 +422,6 @@ class Resync:
     """Requests to resynchronize joints with their references."""
 
     def __init__(self, n: int) -> None:
-        """Create without requests."""
         self.state = state = ResyncState.of(n)
         self._update = _update.bind(state)
         self._passes, self._contact, self._rested = state.passes, state.contact, state.rested

@@ -376,7 +376,6 @@ class StandingJoints:
     """Whether joints have been where they are for :data:`STANDS`."""
 
     def __init__(self) -> None:
-        """Create without a measurement."""
         self._place: Array | None = None
         self._since = 0.0
 
@@ -408,7 +407,6 @@ class SourceWatch:
     """
 
     def __init__(self, n: int) -> None:
-        """Create without publishers."""
         self._numbers: NDArray[np.int64] = np.full(n, -1, np.int64)
         self._newest: tuple[NDArray[np.intp], int] | None = None
         """Joints and number of the last message, not in the numbers yet."""
@@ -454,7 +452,6 @@ class SenderWatch:
     """Number of changes in the window that counts as a conflict."""
 
     def __init__(self) -> None:
-        """Start without a publisher."""
         self._last: tuple[str, int | None] | None = None
         self._changes: tuple[tuple[float, str], ...] = ()  # replaced: diagnostics read it
 

@@ -37,7 +37,6 @@ class StopState:
     """Source and reason of the stop."""
 
     def __post_init__(self) -> None:
-        """Check the times."""
         if not 0 <= self.resumed_ns <= self.stopped_ns <= MAX_TIME:
             raise InvalidCommand(
                 f"stop at {self.stopped_ns} ns, resumed up to {self.resumed_ns} ns: a resume "
@@ -79,7 +78,6 @@ class RestTimer:
     """Measures the time of a robot from a stop to rest."""
 
     def __init__(self) -> None:
-        """Create without a stop."""
         self._begin: float | None = None
         self._still: float | None = None
         self.seconds: float | None = None

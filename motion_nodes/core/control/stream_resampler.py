@@ -253,7 +253,6 @@ class ResamplerSettings:
     the newest samples."""
 
     def __post_init__(self) -> None:
-        """Validate the times."""
         for name in ("latency", "extrapolation", "longest_gap", "blending", "max_lag"):
             value = getattr(self, name)
             if not 0.0 <= value < math.inf:

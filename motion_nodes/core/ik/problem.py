@@ -46,7 +46,6 @@ class IkTolerance:
     """Orientation tolerance, for the rotation vector [rad]."""
 
     def __post_init__(self) -> None:
-        """Validate the numbers."""
         for name, value in (("position", self.position), ("orientation", self.orientation)):
             numbers = np.atleast_1d(np.asarray(value, dtype=np.float64))
             if numbers.shape not in ((1,), (3,)) or not (numbers > 0.0).all():
@@ -132,7 +131,6 @@ class IkSettings:
     of the solutions from all seeds, the one closest to the seed."""
 
     def __post_init__(self) -> None:
-        """Validate the numbers."""
         if not isinstance(self.tolerance, IkTolerance):
             raise InvalidConfig(
                 f"tolerance must be an IkTolerance, got {self.tolerance!r}.", field="tolerance"

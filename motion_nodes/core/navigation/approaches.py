@@ -52,7 +52,6 @@ class QuinticConfig:
     step: float = setting(0.05, doc="Time between the path's samples.", unit="s", gt=0.0)
 
     def __post_init__(self) -> None:
-        """Validate the numbers."""
         check_settings(self)
 
 
@@ -72,7 +71,6 @@ class ApproachConfig:
     quintic: QuinticConfig = field(default_factory=QuinticConfig)
 
     def __post_init__(self) -> None:
-        """Validate the name."""
         allowed = APPROACHES[self.kind]
         if self.approach not in allowed:
             raise InvalidConfig(

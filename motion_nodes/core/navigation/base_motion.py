@@ -53,7 +53,6 @@ class MotionLimits:
     )
 
     def __post_init__(self) -> None:
-        """Validate the numbers."""
         check_settings(self)
 
     def velocity_in_curve(self, curvature: float) -> float:
@@ -104,7 +103,6 @@ class TwistRamp:
     """
 
     def __init__(self, limits: MotionLimits, kind: BaseKind = "differential") -> None:
-        """Start at rest."""
         self.limits = limits
         self._kind = kind
         self._curvature = 0.0
@@ -269,7 +267,6 @@ class GoalTolerance:
     )
 
     def __post_init__(self) -> None:
-        """Validate the numbers."""
         check_settings(self, "goal tolerance: ")
 
     def position_reached(self, pose: Pose2, goal: Pose2) -> bool:
@@ -309,7 +306,6 @@ class StoppedCheck:
     )
 
     def __post_init__(self) -> None:
-        """Validate the numbers."""
         check_settings(self, "standstill: ")
 
     def at_rest(self, twist: Twist2) -> bool:

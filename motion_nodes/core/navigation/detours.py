@@ -65,7 +65,6 @@ class DetourConfig:
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Validate the numbers."""
         check_settings(self)
 
 

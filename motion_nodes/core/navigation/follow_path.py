@@ -174,7 +174,6 @@ class SteeringConfig:
     )
 
     def __post_init__(self) -> None:
-        """Validate the numbers."""
         check_settings(self)
 
     @property
@@ -416,7 +415,6 @@ class FollowPath:
     """
 
     def __init__(self, kind: BaseKind, path: PlanarPath, config: FollowConfig) -> None:
-        """Create the motion and precompute the path."""
         self.path = path
         self.goal = path.end
         self.text = ""

@@ -48,7 +48,6 @@ class NoGridPath(MotionError):
     """There is no path; ``why`` is {start, goal}_{outside, occupied} or no_path."""
 
     def __init__(self, why: str, text: str) -> None:
-        """Create with a kind and its description."""
         super().__init__(text)
         self.why = why
 
@@ -71,7 +70,6 @@ class GridPlanConfig:
     )
 
     def __post_init__(self) -> None:
-        """Validate the numbers."""
         check_settings(self)
 
 

@@ -59,7 +59,6 @@ class GuardConfig:
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Validate the numbers."""
         check_settings(self)
 
 
@@ -90,7 +89,6 @@ class ClearanceGuard:
         limits: MotionLimits,
         config: GuardConfig | None = None,
     ) -> None:
-        """Create the guard of a base."""
         self.footprint = footprint
         self.limits = limits
         self.config = config or GuardConfig()
@@ -216,7 +214,6 @@ class AvoidanceConfig:
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Validate the numbers."""
         check_settings(self)
         if self.obstacle_timeout < self.blocked_timeout:
             raise InvalidConfig(

@@ -252,7 +252,6 @@ class MemoryConfig:
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Validate the numbers."""
         check_settings(self)
 
 
@@ -263,7 +262,6 @@ class PoseHistory:
     """[s]"""
 
     def __init__(self) -> None:
-        """Start empty."""
         self._rows: deque[tuple[float, float, float, float]] = deque()
         self._twist: Twist2 | None = None
 
@@ -360,7 +358,6 @@ class ObstacleMemory:
     """Points with the time of their last measurement; not thread-safe."""
 
     def __init__(self, footprint: Footprint, config: MemoryConfig | None = None) -> None:
-        """Start empty."""
         self.reconfigure(footprint, config or MemoryConfig())
         self.clear()
 

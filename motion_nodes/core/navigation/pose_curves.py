@@ -195,7 +195,6 @@ class PathEnd:
     """[m/s^2]"""
 
     def __post_init__(self) -> None:
-        """Validate the numbers."""
         if not (self.pose.finite and math.isfinite(self.velocity + self.acceleration)):
             raise InvalidCommand(
                 f"pose {tuple(self.pose)}, velocity {self.velocity} and acceleration "

@@ -266,7 +266,6 @@ class TurnThenDriveConfig:
     )
 
     def __post_init__(self) -> None:
-        """Validate the numbers."""
         check_settings(self)
 
 

@@ -80,7 +80,6 @@ class AnytimeSettings:
     """Shortening of each path found."""
 
     def __post_init__(self) -> None:
-        """Validate the numbers."""
         check_number("optimization_time", self.optimization_time, 0.0)
         check_number("least_gain", self.least_gain, 0.0, 1.0)
 

@@ -91,7 +91,6 @@ class CartesianOptions:
     tolerance: IkTolerance = field(default_factory=lambda: IkTolerance(1e-5, 1e-4))
 
     def __post_init__(self) -> None:
-        """Validate the numbers."""
         for name in ("max_step", "max_angle", "max_deviation"):
             value = getattr(self, name)
             if not (math.isfinite(value) and value > 0.0):

@@ -242,7 +242,6 @@ class ConstrainedSettings:
     smoothing_rounds: int = setting(6, doc="Number of rounds of smoothing.", ge=0, le=1000)
 
     def __post_init__(self) -> None:
-        """Validate the numbers."""
         check_settings(self)
 
 

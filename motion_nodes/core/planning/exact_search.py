@@ -84,7 +84,6 @@ class ExactSearch:
     name = "RRTConnect with exact shapes"
 
     def __init__(self, request: PlanRequest) -> None:
-        """Create for a request, of whose goals those of joints are used."""
         self._request, self._checker = request, request.checker
         self._space = space_of(request, travel_weights(request.checker))
         self._rng = np.random.default_rng(request.random_seed)

@@ -148,7 +148,6 @@ class JointBand:
     """For messages."""
 
     def __post_init__(self) -> None:
-        """Validate the bounds."""
         if not self.lower <= self.upper:
             raise InvalidCommand(
                 f"{self.label}: bounds {self.lower:g} to {self.upper:g} of {self.joint} are empty."

@@ -281,7 +281,6 @@ class PlanOptions:
     invalid start is rejected."""
 
     def __post_init__(self) -> None:
-        """Validate the numbers."""
         if not isinstance(self.attempts, int) or self.attempts < 1:
             raise InvalidConfig(
                 f"attempts is {self.attempts!r}; it must be a whole number from 1 on.",
@@ -341,7 +340,6 @@ class PlanRun:
     """One request on its way through the pipeline, with the only clock."""
 
     def __init__(self, request: PlanRequest, options: PlanOptions) -> None:
-        """Start the clock."""
         self._began = compute_time()
         self.request = request
         """As adapters have changed it."""

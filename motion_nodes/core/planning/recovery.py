@@ -130,7 +130,6 @@ class RecoverySettings:
     )
 
     def __post_init__(self) -> None:
-        """Validate the numbers."""
         check_settings(self, "recovery ")
 
 

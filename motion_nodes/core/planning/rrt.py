@@ -64,7 +64,6 @@ class RrtSettings:
     """Joint weights in distances; default: 1 each."""
 
     def __post_init__(self) -> None:
-        """Validate the numbers."""
         check_number("step_size", self.step_size, 1e-6)
         check_number("goal_bias", self.goal_bias, 0.0, 1.0)
         check_number("near_bias", self.near_bias, 0.0, 1.0)
@@ -126,7 +125,6 @@ class RrtStarSettings(RrtSettings):
     """Duration of the search [s]; None: the request's timeout."""
 
     def __post_init__(self) -> None:
-        """Validate the numbers."""
         super().__post_init__()
         if self.neighbours not in ("nearest", "radius"):
             raise InvalidConfig(

@@ -96,7 +96,6 @@ class RrtConnectSettings:
     results are not reproducible."""
 
     def __post_init__(self) -> None:
-        """Validate the numbers."""
         check_number("step_size", self.step_size, 0.0)
         check_number("max_iterations", self.max_iterations, 0, MAX_COUNT)
         check_number("max_sampling", self.max_sampling, 1, MAX_COUNT)

@@ -49,7 +49,6 @@ class ShorteningSettings:
     """Joint weights in lengths; default: 1 each."""
 
     def __post_init__(self) -> None:
-        """Validate the numbers."""
         # The rounds of a short path are one kernel call, which cannot be cancelled.
         check_number("rounds", self.rounds, 0, 1000)
         check_number("jumps", self.jumps, 0, 10_000)

@@ -94,7 +94,6 @@ class PathConversionConfig:
     )
 
     def __post_init__(self) -> None:
-        """Validate the numbers."""
         check_settings(self)
         if self.min_position_deviation >= self.max_position_deviation:
             raise InvalidConfig(

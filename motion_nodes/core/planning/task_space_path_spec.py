@@ -260,7 +260,6 @@ class TaskSpacePathSpec:
     """
 
     def __init__(self, initial_pose: ArrayLike) -> None:
-        """Begin at a pose."""
         self.initial_pose = rigid_pose(initial_pose, "initial pose")
         self._segments: list[Segment] = []
         self._blends: list[float] = []

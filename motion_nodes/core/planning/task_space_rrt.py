@@ -88,7 +88,6 @@ class CSpacePlanning:
     """Fraction of the extensions towards random places; the rest connect the trees, 0 to 1."""
 
     def __post_init__(self) -> None:
-        """Validate the values."""
         _check_fields(self)
 
 
@@ -163,7 +162,6 @@ class RrtConfig:
     """False: self-collisions are ignored."""
 
     def __post_init__(self) -> None:
-        """Validate the values."""
         _check_fields(self)
 
     def with_param(self, name: str, value: object) -> RrtConfig:

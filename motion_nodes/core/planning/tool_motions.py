@@ -65,7 +65,6 @@ class MotionRejected(Exception):
     """A motion that is impossible; an expected outcome."""
 
     def __init__(self, status: PlanStatus, reason: str) -> None:
-        """Create with the status of planning and its reason."""
         super().__init__(reason)
         self.status = status
 

@@ -227,7 +227,6 @@ class TrajOptSettings:
     """Shortening of the first paths."""
 
     def __post_init__(self) -> None:
-        """Validate the numbers."""
         check_number("paths", self.paths, 1, 100)
         check_number("candidates", self.candidates, 1, 100)
         check_number("control_points", self.control_points, 7, 100)

@@ -179,7 +179,6 @@ class SmoothingSettings:
     )
 
     def __post_init__(self) -> None:
-        """Validate the settings."""
         check_settings(self, "smoothing.")
         if self.recovery == 1.0:
             raise InvalidConfig("smoothing.recovery is 1; it must be less, or no speed recovers")

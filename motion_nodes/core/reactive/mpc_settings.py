@@ -51,5 +51,4 @@ class MpcSettings:
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Validate the settings."""
         check_settings(self, "mpc.")

@@ -130,7 +130,6 @@ class PreparedScenes:
     """Objects and attached bodies that are left out until their meshes are prepared."""
 
     def __init__(self) -> None:
-        """Begin without a scene."""
         self._meshes = MeshPreparation()
         self._seen: Scene | None = None
 

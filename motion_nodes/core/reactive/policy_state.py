@@ -140,7 +140,6 @@ class StuckSettings:
     )
 
     def __post_init__(self) -> None:
-        """Validate the settings."""
         check_settings(self, "stuck.")
 
 
@@ -394,7 +393,6 @@ class FollowerSettings:
     )
 
     def __post_init__(self) -> None:
-        """Validate the settings."""
         check_settings(self)
 
 

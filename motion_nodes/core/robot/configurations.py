@@ -192,7 +192,6 @@ class Followers:
     """The mimic joints of a robot as a function of all its actuated joints."""
 
     def __init__(self, tree: KinematicTree) -> None:
-        """Create for a robot."""
         self.names = follower_names(tree)
         laws = [tree.joints[name].law for name in self.names]
         self._leaders = np.array([tree.joint_names.index(law.joint) for law in laws], np.intp)

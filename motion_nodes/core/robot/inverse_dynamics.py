@@ -231,7 +231,6 @@ class Payload:
     """Center of mass in the link's frame [m]."""
 
     def __post_init__(self) -> None:
-        """Validate the numbers."""
         object.__setattr__(self, "mass", _checked(self.mass, self.center))
 
     def efforts_batch(self, kinematics: Kinematics, Q: Array, V: Array, A: Array) -> Array:

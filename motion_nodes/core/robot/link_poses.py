@@ -24,7 +24,6 @@ class LinkPoses:
     """
 
     def __init__(self, tree: KinematicTree) -> None:
-        """Find the links with movable parent joints."""
         self._tree = tree.packed
         self._moving = np.flatnonzero(self._tree.q_index >= 0)
         self._prismatic = self._tree.kind[self._moving] == _PRISMATIC

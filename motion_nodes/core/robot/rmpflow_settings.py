@@ -27,7 +27,6 @@ class _Checked:
     """A group of non-negative parameters; divisors must be positive."""
 
     def __post_init__(self) -> None:
-        """Validate the numbers."""
         group = _GROUP_OF.get(type(self).__name__, type(self).__name__)
         for item in dataclasses.fields(self):  # type: ignore[arg-type]
             value = getattr(self, item.name)
@@ -199,7 +198,6 @@ class BodyCapsule:
     """Radius [m]."""
 
     def __post_init__(self) -> None:
-        """Validate the numbers."""
         check_number(f"body_cylinders '{self.name}': radius", self.radius, above_zero=True)
         if not all(math.isfinite(x) for x in (*self.pt1, *self.pt2)):
             raise InvalidConfig(f"body_cylinders '{self.name}': its points must be finite numbers.")
@@ -215,7 +213,6 @@ class BodyController:
     """Radius of the sphere about the frame's origin [m]."""
 
     def __post_init__(self) -> None:
-        """Validate the radius."""
         check_number(f"body_collision_controllers '{self.name}': radius", self.radius)
 
 
@@ -242,7 +239,6 @@ class RmpflowSettings:
     body_collision_controllers: tuple[BodyController, ...] = ()
 
     def __post_init__(self) -> None:
-        """Validate the buffers."""
         for index, buffer in enumerate(self.joint_limit_buffers):
             check_number(f"joint_limit_buffers[{index}]", buffer)
 

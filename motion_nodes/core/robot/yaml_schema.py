@@ -171,7 +171,6 @@ class _Loader(*_BASES):  # type: ignore[misc]
     """
 
     def __init__(self, text: str) -> None:
-        """Start reading a text."""
         _BASES[-1].__init__(self, text)
         self.anchors: dict[str, yaml.Node] = {}
         self._open: list[list[int]] = []

@@ -32,7 +32,6 @@ class Pinhole:
     cy: float
 
     def __post_init__(self) -> None:
-        """Validate."""
         if not (0 < self.width and 0 < self.height and self.width * self.height <= MAX_PIXELS):
             raise InvalidCommand(f"the camera has {self.width} x {self.height} pixels.")
         numbers = (self.fx, self.fy, self.cx, self.cy)
@@ -47,7 +46,6 @@ class DepthProjection:
     """Points of the depth images of one camera."""
 
     def __init__(self, camera: Pinhole) -> None:
-        """Compute the ray of each pixel."""
         self.camera = camera
         u = (np.arange(camera.width) - camera.cx) / camera.fx
         v = (np.arange(camera.height) - camera.cy) / camera.fy

@@ -54,7 +54,6 @@ class MeshPreparation:
     """Prepares meshes, one process at a time; thread-safe, non-blocking."""
 
     def __init__(self) -> None:
-        """Start without a process."""
         self._ready: set[bytes] = set()
         self._process: subprocess.Popen[bytes] | None = None
         self._working: set[bytes] = set()

@@ -197,7 +197,6 @@ class AttachedBody:
     subframes: tuple[Subframe, ...] = ()
 
     def __post_init__(self) -> None:
-        """Validate the parts."""
         if any(isinstance(part.solid, HalfSpace) for part in self.parts):
             raise InvalidCommand(
                 f"'{self.name}' has a plane, which is infinite and cannot be attached to link "

@@ -39,7 +39,6 @@ class SvgFigure:
     """An SVG picture, which notebooks display; the part of Matplotlib's interface that it has."""
 
     def __init__(self, svg: str) -> None:
-        """Wrap an SVG document."""
         self.svg = svg
 
     def __repr__(self) -> str:

@@ -169,7 +169,6 @@ class CornerBlending:
     """Max joint step between checked configurations [rad or m]."""
 
     def __post_init__(self) -> None:
-        """Validate the numbers."""
         if not (np.isfinite(self.deviation) and self.deviation >= 0.0):
             raise InvalidConfig(f"blend deviation is {self.deviation}; it must be finite and >= 0")
         if not (np.isfinite(self.resolution) and self.resolution > 0.0):

@@ -55,7 +55,6 @@ class PointToPoint(Trajectory):
     """A motion from state to state; created by :func:`point_to_point`."""
 
     def __init__(self, joint_names: tuple[str, ...], motion: ruckig.Trajectory) -> None:
-        """Wrap a trajectory of Ruckig."""
         self.joint_names = joint_names
         self._motion = motion
 

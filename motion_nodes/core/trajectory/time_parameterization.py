@@ -156,7 +156,6 @@ class PointSpeeds:
     """Max speed of each [m/s]."""
 
     def __post_init__(self) -> None:
-        """Check the limits."""
         for limit in self.limits:
             if not limit > 0.0:
                 raise InvalidConfig(

@@ -56,7 +56,6 @@ class ArmMount:
     """Parent link on the base; None: the base frame."""
 
     def __post_init__(self) -> None:
-        """Check the numbers."""
         numbers = (*self.xyz, *self.rpy)
         if len(numbers) != 6 or not all(map(math.isfinite, numbers)):
             raise InvalidConfig(

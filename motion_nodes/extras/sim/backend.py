@@ -592,7 +592,6 @@ class _MockRobot:
     """Joint state and base pose of one robot."""
 
     def __init__(self, placement: RobotPlacement, targets: DriveTargets) -> None:
-        """Start in the home state."""
         self._targets = targets
         self._table = targets.table
         self._followers = Followers(placement.robot.tree)

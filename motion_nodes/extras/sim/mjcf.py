@@ -234,7 +234,6 @@ class WorldConfig:
     """Whether links have visual shapes, for viewers. A step is the same without, but faster."""
 
     def __post_init__(self) -> None:
-        """Validate the values."""
         if self.time_step is not None and not 0.0 < self.time_step <= 0.02:
             raise InvalidConfig(
                 f"time_step is {self.time_step} s; it must be above 0 to 0.02 s.", field="time_step"

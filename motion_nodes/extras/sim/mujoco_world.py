@@ -75,7 +75,6 @@ class Sleep:
     """Recognizes that the next steps of a world change nothing."""
 
     def __init__(self) -> None:
-        """Create awake."""
         self._rested = 0.0
         self._state = b""
         """State in which the world sleeps; empty while it is awake."""

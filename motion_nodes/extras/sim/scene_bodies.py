@@ -588,7 +588,6 @@ class ContactLog:
     """Unexpected contacts since the start or the last :meth:`clear`."""
 
     def __init__(self) -> None:
-        """Create an empty log."""
         self.records: dict[tuple[str, str], ContactRecord] = {}
         """Statistics by pair."""
 

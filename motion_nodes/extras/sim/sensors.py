@@ -41,7 +41,6 @@ class CameraSettings:
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Validate."""
         check_settings(self)
 
     @property

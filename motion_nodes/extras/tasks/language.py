@@ -220,7 +220,6 @@ class NotUnderstood(TaskError, ValueError):
     """A sentence without a known verb, or with names that are not known or not unique."""
 
     def __init__(self, text: str, code: TaskCode = TaskCode.NOT_UNDERSTOOD) -> None:
-        """Create the error from a sentence and its code."""
         super().__init__(text, code)
 
 

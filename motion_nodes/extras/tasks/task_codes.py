@@ -125,7 +125,6 @@ class TaskError(MotionError):
     """A task, a step or a request that did not succeed, with its code."""
 
     def __init__(self, text: str, code: TaskCode = TaskCode.FAILED) -> None:
-        """Create the error from a sentence and its code."""
         self.code = code
         super().__init__(text)
 

@@ -284,7 +284,6 @@ class LiveRobot:
         events: PanelEvents,
         unit: AngleUnit,
     ) -> None:
-        """Add the robot and its part of the panel."""
         self.viewed, self._events = viewed, events
         self._scene = server.scene
         self._lock = threading.Lock()

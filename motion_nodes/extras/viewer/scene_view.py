@@ -343,7 +343,6 @@ class RobotSpheresView:
         links: Mapping[str, str],
         bodies: Callable[[], Iterable[CollisionBody]],
     ) -> None:
-        """Start without nodes."""
         self._scene, self._poses, self._names, self._base = scene, poses, names, base
         self._links, self._bodies = links, bodies
         self._colours: DistanceColours | None = None

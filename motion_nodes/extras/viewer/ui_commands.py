@@ -177,7 +177,6 @@ class DebouncedValues:
     """
 
     def __init__(self, report: Callable[[str, float], None], hold: SliderHold) -> None:
-        """Start without pending values."""
         self._report, self._hold = report, hold
         self._last: dict[str, float] = {}
         self._pending: dict[str, asyncio.TimerHandle] = {}
@@ -298,7 +297,6 @@ class BaseDriving:
     """
 
     def __init__(self, server: viser.ViserServer, send: SendTwist) -> None:
-        """Start without drive pads."""
         self._send = send
         self._pads: dict[str, DrivePanel] = {}
         self.callbacks = CallbackQueue(self._repeat)

@@ -183,7 +183,6 @@ class ObstaclePair:
     """The formulas of a sphere and an obstacle of one shape, added to the sphere's sums."""
 
     def __init__(self, shape: ShapeFormula, coefficients: int, element: str = "double") -> None:
-        """Record the formulas, for elements of a type."""
         tape = ExpressionGraph(element)
         # Position and radius; velocity; relative velocity and its square.
         self.counts = (4, 3, 4, coefficients, OBSTACLE, _SUMS + 1, 1)

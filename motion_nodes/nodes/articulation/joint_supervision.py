@@ -285,7 +285,6 @@ class CommandRivals:
     """
 
     def __init__(self, node: MotionNode[Any], joints: Sequence[str]) -> None:
-        """Subscribe ``node``, which publishes commands of ``joints``."""
         self._node = node
         self._joints = frozenset(joints)
         self._commands = node.poll_bytes(JointState, "joint_command", qos.STATES)

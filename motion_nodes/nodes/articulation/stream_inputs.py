@@ -145,7 +145,6 @@ class StreamInputs:
     """Subscriptions of the command streams, read once per cycle."""
 
     def __init__(self, host: ArticulationControllerNode) -> None:
-        """Subscribe."""
         self._host = host
         self._reference = host.poll_bytes(JointState, "~/reference", qos.COMMANDS)
         self._reader = JointSampleReader()

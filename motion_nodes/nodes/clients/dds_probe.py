@@ -84,7 +84,6 @@ class Probe:
     """All targets, and the reports."""
 
     def __init__(self, node: Node, word: str) -> None:
-        """Start without targets."""
         self._node, self._word = node, word
         self._targets: dict[int, Target] = {}
         self._reports = node.create_publisher(DiagnosticArray, "/diagnostics", qos.DIAGNOSTICS)

@@ -151,7 +151,6 @@ class Square:
     """Drives one square."""
 
     def __init__(self, client: BaseClient) -> None:
-        """Start at the current pose."""
         self._client = client
         self._drive = SquareDrive(SIDE, speed=0.3, turn_rate=1.5)
         self._start, self._truth_start = pose(client.odom), pose(client.truth)

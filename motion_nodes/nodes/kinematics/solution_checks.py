@@ -45,7 +45,6 @@ class StateChecks:
     """Checkers by group, each prepared once per planning scene."""
 
     def __init__(self, robot: Robot) -> None:
-        """Create without checkers."""
         self._robot = robot
         self._lock = threading.Lock()
         self._ready: dict[tuple[str, ...], tuple[Scene, CollisionChecker]] = {}

@@ -92,7 +92,6 @@ class NavigationRejected(MotionError):
     """A request that cannot be executed; ``code`` is the error code of the actions."""
 
     def __init__(self, code: int, text: str) -> None:
-        """Reject with an error code and its description."""
         super().__init__(text)
         self.code = code
 

@@ -51,7 +51,6 @@ class Reachability:
     """Selects reachable poses, checked against the current planning scene."""
 
     def __init__(self, motions: ArmMotions, world: World) -> None:
-        """Create it for the arm of some motions, and its planning scene."""
         self._motions, self._arm, self._world = motions, motions.arm, world
 
     def warm_up(self) -> None:

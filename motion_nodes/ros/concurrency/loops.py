@@ -312,7 +312,6 @@ class ExecutorQueue:
     """Queue of jobs that a node's executor runs in order."""
 
     def __init__(self, node: Node) -> None:
-        """Create the queue of the executor that spins ``node``."""
         self._node = node
         self._jobs: deque[Job] = deque()
         self._running = False
@@ -354,7 +353,6 @@ class LoopQueue:
     """Queue of function calls with results; thread-safe."""
 
     def __init__(self) -> None:
-        """Create an empty queue."""
         self._pending: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
         self.wake: Callable[[], None] | None = None
         """Called with each new job."""

@@ -75,7 +75,6 @@ class StreamPauses:
     """Refuses streams from before a stop until they pause."""
 
     def __init__(self) -> None:
-        """Accept all streams."""
         self._newest: dict[PolledSubscription[Any], tuple[float, float]] = {}
         """Source time stamp and time of arrival of each topic's newest message [s]."""
         self._restarted: set[PolledSubscription[Any]] | None = None

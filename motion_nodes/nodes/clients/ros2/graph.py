@@ -209,7 +209,6 @@ class Verbs:
     """
 
     def __init__(self, parser: argparse.ArgumentParser) -> None:
-        """Start without verbs."""
         self._parsers = parser.add_subparsers(metavar="VERB", required=True)
 
     def add(
