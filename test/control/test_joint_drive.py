@@ -7,7 +7,6 @@ from raised_errors import about
 
 from motion_nodes.core.control.joint_command import ControlMode, JointReference
 from motion_nodes.core.control.joint_drive import (
-    EFFORT_MODES,
     DriveGains,
     DriveLaw,
     Pid,
@@ -33,6 +32,12 @@ def reference(positions=(NAN, NAN), velocities=(NAN, NAN), efforts=(NAN, NAN)):
     )
 
 
+def acting(drive):
+    """Return the kp and kd in effect: slopes of the efforts over errors of position and speed."""
+    rest, none, small = reference((0.0, 0.0), (0.0, 0.0)), np.zeros(2), np.full(2, -1e-3)
+    return [drive.efforts(rest, *error, DT) * 1e3 for error in ((small, none), (none, small))]
+
+
 def test_position_mode_is_the_pd_law_with_effort_added():
     tau = law().efforts(
         reference((0.1, 0.0), (0.5, 0.0), (1.0, 0.0)), np.zeros(2), np.array([0.2, 0.0]), DT
@@ -53,8 +58,7 @@ def test_velocity_mode_holds_a_speed_without_kp():
         v += tau[0] / 1.5 * DT
         q += v * DT
     assert v == pytest.approx(2.0, abs=1e-6)
-    np.testing.assert_array_equal(drive.acting_gains.kp, [0.0, 0.0])
-    np.testing.assert_array_equal(drive.acting_gains.kd, [10.0, 20.0])
+    np.testing.assert_allclose(acting(drive), [[0.0, 0.0], [10.0, 20.0]])
 
 
 def test_effort_mode_accelerates_an_inertia_by_tau_over_i():
@@ -64,16 +68,7 @@ def test_effort_mode_accelerates_an_inertia_by_tau_over_i():
         reference((NAN, 0.0), (NAN, 0.0), (3.0, NAN)), np.array([1.0, 0.0]), np.ones(2) * 4.0, DT
     )
     assert tau[0] == 3.0
-    np.testing.assert_array_equal(drive.acting_gains.kd, [0.0, 20.0])
-
-
-def test_acceleration_efforts_are_scaled_by_the_inertia():
-    drive = law()
-    drive.switch_mode("effort")
-    drive.set_effort_mode("acceleration", ["b"])
-    tau = drive.efforts(reference(efforts=(2.0, 2.0)), np.zeros(2), np.zeros(2), DT, inertia=7.0)
-    np.testing.assert_array_equal(tau, [2.0, 14.0])
-    assert drive.effort_modes == ("force", "acceleration")
+    np.testing.assert_allclose(acting(drive)[1], [0.0, 20.0])
 
 
 def test_efforts_saturate_and_limits_can_be_set():
@@ -91,9 +86,9 @@ def test_modes_restore_the_stored_gains():
     drive = law()
     drive.switch_mode("velocity")
     drive.set_gains(kp=[300.0, 400.0])
-    np.testing.assert_array_equal(drive.acting_gains.kp, [0.0, 0.0])
+    np.testing.assert_array_equal(acting(drive)[0], [0.0, 0.0])
     drive.switch_mode("position")
-    np.testing.assert_array_equal(drive.acting_gains.kp, [300.0, 400.0])
+    np.testing.assert_allclose(acting(drive)[0], [300.0, 400.0])
     np.testing.assert_array_equal(drive.gains.kd, [10.0, 20.0])
 
 
@@ -113,13 +108,10 @@ def test_unknown_words_are_answered_with_the_known_ones():
     modes = ", ".join(mode.value for mode in ControlMode)
     with pytest.raises(InvalidCommand, match=modes, check=about("torque")):
         drive.switch_mode("torque")
-    with pytest.raises(InvalidCommand, match=", ".join(EFFORT_MODES)):
-        drive.set_effort_mode("power")
     with pytest.raises(UnknownJoint, check=about("c")) as caught:
         drive.switch_mode("effort", ["a", "c"])
     assert caught.value.allowed == ("a", "b")
     assert set(drive.modes) == {ControlMode.POSITION}
-    assert set(drive.effort_modes) == {"force"}
 
 
 @pytest.mark.long

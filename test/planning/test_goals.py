@@ -25,7 +25,6 @@ from motion_nodes.core.planning.planning_problem import (
     PlanRequest,
     PlanStatus,
     PoseGoal,
-    check_initial_end,
     check_start,
 )
 from motion_nodes.core.planning.rrt_connect import RrtConnect
@@ -101,15 +100,6 @@ def test_start_that_is_not_known_is_told():
     assert "panda_joint3" in checked.reason
     with pytest.raises(InvalidCommand):
         check_start(barrier_checker(), START[:3])
-
-
-def test_check_of_start_and_end_says_which_is_wrong():
-    checker = barrier_checker()
-    assert check_initial_end(checker, START, GOAL) == ()
-    bad = GOAL.copy()
-    bad[3] = 1.0
-    (words,) = check_initial_end(checker, START, bad)
-    assert words.startswith("the end is outside the limits: panda_joint4")
 
 
 def test_joint_goal_is_kept_to_the_bit():

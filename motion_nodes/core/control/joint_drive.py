@@ -50,8 +50,6 @@ from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.tolerances import EXACT_POSITIONS
 from motion_nodes.typing import Array
 
-EFFORT_MODES = ("force", "acceleration")
-"""Whether an effort target is a force (torque) or an acceleration times the joint's inertia."""
 FILTER_TIME = 0.02
 """Time constant of the filter [s]; several periods of the stream and of its latency."""
 
@@ -263,7 +261,6 @@ class DriveLaw:
         self._max_effort = _checked("max_effort", max_effort, n, infinite=True)
         joint_indices(modes or {}, self.joint_names, "this controller")
         self._modes = [(modes or {}).get(j, ControlMode.POSITION) for j in self.joint_names]
-        self._effort_modes = ["force"] * n
         self._pid = Pid(self._acting())
 
     @property
@@ -277,20 +274,9 @@ class DriveLaw:
         return DriveGains(**{name: values.copy() for name, values in self._gains.items()})
 
     @property
-    def acting_gains(self) -> DriveGains:
-        """Gains in effect in the current modes."""
-        acting = self._pid.config
-        return DriveGains(acting.kp, acting.kd, acting.ki)
-
-    @property
     def max_efforts(self) -> Array:
         """A copy of the effort limits [N m]."""
         return self._max_effort.copy()
-
-    @property
-    def effort_modes(self) -> tuple[str, ...]:
-        """Effort mode of each joint."""
-        return tuple(self._effort_modes)
 
     def reset(self) -> None:
         """Reset the integral."""
@@ -333,27 +319,12 @@ class DriveLaw:
             self._modes[i] = mode
         self._pid.set_config(self._acting())
 
-    def set_effort_mode(self, mode: str, joints: Sequence[str] | None = None) -> None:
-        """Select whether effort targets are forces or accelerations.
-
-        Raises:
-            InvalidCommand: unknown mode.
-            UnknownJoint: a name that is not among the joints; nothing changes.
-        """
-        if mode not in EFFORT_MODES:
-            raise InvalidCommand(
-                f"effort mode '{mode}' is not known. Available: {', '.join(EFFORT_MODES)}."
-            )
-        for i in self._indices(joints):
-            self._effort_modes[i] = mode
-
     def efforts(
         self,
         reference: JointReference,
         position: Array,
         velocity: Array,
         dt: float,
-        inertia: ArrayLike = 1.0,
         load: ArrayLike = 0.0,
     ) -> Array:
         """Return the efforts of all joints [N m or N], saturated, shape (n,).
@@ -363,13 +334,11 @@ class DriveLaw:
             position: measured positions q [rad or m], shape (n,).
             velocity: measured velocities v [rad/s or m/s], shape (n,).
             dt: time since the last call [s], above 0.
-            inertia: reflected inertia of each joint [kg m^2], for effort mode ``acceleration``.
             load: feedforward of the robot's model [N m], see :func:`motion_load`; not used for
                 joints in effort mode.
         """
-        scale = np.where([m == "acceleration" for m in self._effort_modes], inertia, 1.0)
         desired = np.where(np.isnan(reference.positions), position, reference.positions)
-        forward = np.nan_to_num(reference.efforts) * scale
+        forward = np.nan_to_num(reference.efforts)
         forward += np.asarray(self._pid.config.kd) * np.nan_to_num(reference.velocities)
         forward += np.where([m is ControlMode.EFFORT for m in self._modes], 0.0, load)
         return self._pid.step(desired, position, dt, forward, velocity)

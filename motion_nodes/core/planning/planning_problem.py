@@ -589,26 +589,6 @@ def _in_collision(checker: CollisionChecker, q: Array, clipped: float) -> Checke
     return Checked(q, PlanStatus.START_IN_COLLISION, reason, clipped)
 
 
-def check_initial_end(
-    checker: CollisionChecker, start: ArrayLike, end: ArrayLike, tolerance: float = START_TOLERANCE
-) -> tuple[str, ...]:
-    """Return the faults of start and end of a motion, as text; empty without any.
-
-    Args:
-        checker: robot and scene.
-        start: joint positions [rad or m], shape (n,).
-        end: joint positions [rad or m], shape (n,).
-        tolerance: max limit violation that is accepted [rad or m].
-
-    Raises:
-        InvalidCommand: wrong lengths.
-    """
-    first, last = check_start(checker, start, tolerance), check_start(checker, end, tolerance)
-    return tuple(
-        reason for reason in (first.reason, last.reason.replace("the start", "the end")) if reason
-    )
-
-
 def in_words(checker: CollisionChecker, q: Array) -> str:
     """Return the faults of a configuration, shape (n,): the worst first, at most three.
 

@@ -272,11 +272,6 @@ class OccupancyMap:
         cells = self.cells()
         return voxels(self.settings.resolution, cells) if len(cells) else None
 
-    def ages(self, time: float) -> Array:
-        """Return the time since the last hit of each occupied voxel [s], as ``cells``, (k,)."""
-        seen = self._grid.seen[self.occupied]
-        return np.asarray(1e-3 * (self._milliseconds(time) - seen))
-
     @property
     def first(self) -> Array:
         """Centre of the first voxel of the region in the map [m], shape (3,)."""

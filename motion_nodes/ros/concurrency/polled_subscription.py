@@ -47,11 +47,11 @@ _Taken = list[tuple[Any, dict[str, int | None]]]
 
 def take_all(subscription: Any, *, raw: bool = False) -> list[Any]:
     """Return the pending messages of a polled subscription, oldest first."""
-    return [message for message, _ in _take(subscription, raw)[0]]
+    return [message for message, _ in _take(taker(subscription), subscription, raw)[0]]
 
 
-def _take(subscription: Any, raw: bool) -> tuple[_Taken, str]:
-    """Take the pending messages of a subscription, serialized if ``raw``.
+def _take(take: Any, subscription: Any, raw: bool) -> tuple[_Taken, str]:
+    """Take the pending messages of a subscription by a function, serialized if ``raw``.
 
     Messages that cannot be converted (a text that is not UTF-8) are dropped.
 
@@ -62,8 +62,7 @@ def _take(subscription: Any, raw: bool) -> tuple[_Taken, str]:
         InvalidHandle: the subscription was destroyed.
     """
     taken: _Taken = []
-    fault, faults = "", 0
-    take, kind = taker(subscription), subscription.msg_type
+    fault, faults, kind = "", 0, subscription.msg_type
     while faults < MAX_UNREADABLE:
         try:
             pair = take(kind, raw)
@@ -296,7 +295,7 @@ class PolledSubscription(Generic[M]):
         if first is None and not fault:
             # As most polls do; their cost is most of that of a loop at rest.
             return []
-        taken, later = _take(self._subscription, self._raw)
+        taken, later = _take(self._take_one, self._subscription, self._raw)
         if first is not None:
             taken.insert(0, first)
         fault = later or fault

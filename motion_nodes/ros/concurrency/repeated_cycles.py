@@ -469,10 +469,9 @@ class RepeatedCycles:
     def end(self) -> Repetitions:
         """End the repeated cycles; the inputs' subscriptions know their messages."""
         self.armed, n, moment = False, self.memory.numbers, time.monotonic()
-        stamps, counts = [], []
+        stamps = []
         for row, given in enumerate(self._inputs):
             words = self.memory.repeated[row].tolist()
-            counts.append(words[_COUNT])
             stamps.append((words[_BEFORE_LAST], words[_STAMP])[-min(words[_COUNT], 2) :]
                           if words[_COUNT] else ())  # fmt: skip
             if words[_COUNT]:
@@ -484,7 +483,7 @@ class RepeatedCycles:
         served = [int(self.memory.served[k % MAX_SERVED])
                   for k in range(max(count - MAX_SERVED, 0), count)]  # fmt: skip
         self._kept = []
-        return Repetitions(served, count, stamps, counts, int(n[_STEPS]), int(n[_INDEX]),
+        return Repetitions(served, count, stamps, int(n[_STEPS]), int(n[_INDEX]),
                            [int(row[_DUE]) for row in self.memory.outputs])  # fmt: skip
 
     def close(self) -> None:
@@ -552,8 +551,6 @@ class Repetitions(NamedTuple):
     """Number of stamps."""
     inputs: list[tuple[int, ...]]
     """Per input: stamps of its last messages [ns], at most two."""
-    counts: list[int]
-    """Per input: number of messages."""
     steps: int
     """Number of steps of a simulation."""
     next_index: int
