@@ -11,18 +11,11 @@ import numpy as np
 import pytest
 from kernels.plain_kernels import plain
 
-from motion_nodes.kernels.search import (
-    classic_trees,
-    path_shorten,
-    rrt,
-    rrt_bounded,
-    rrt_connect,
-    rrt_trees,
-)
+from motion_nodes.kernels.search import classic_trees, path_shorten, rrt, rrt_connect
 
 CLASSIC, SHORTEN, SAMPLES = plain(classic_trees), plain(path_shorten), plain(rrt_connect)
 RANDOM = plain(classic_trees)
-RRT, BOUNDED, CONNECT, TREES = plain(rrt), plain(rrt_bounded), plain(rrt_connect), plain(rrt_trees)
+RRT = plain(rrt)
 START, GOAL, RADIUS = np.array([-2.0, 0.0]), np.array([2.0, 0.0]), 0.8
 SHORTEST = 2.0 * math.sqrt(4.0 - RADIUS**2) + RADIUS * (math.pi - 2.0 * math.acos(RADIUS / 2.0))
 LOW, HIGH = np.full(2, -2.5), np.full(2, 2.5)
@@ -42,7 +35,6 @@ class Discs:
         return self.edge(q, q)
 
     def edge(self, a, b):
-        a, b = a[:2], b[:2]  # a third coordinate is a cost
         way = b - a
         for centre, radius in self.discs:
             share = np.clip((centre - a) @ way / max(way @ way, 1e-300), 0.0, 1.0)
@@ -151,32 +143,3 @@ def test_low_discrepancy_samples_fill_the_space_and_the_box_between_ends():
     # A grid of 36 cells holds 600 / 36 = 17 samples each; 600 random ones vary by 4.
     assert counts.min() >= 13
     assert counts.max() <= 21
-
-
-def bounded(cost, seed, iterations):
-    space = TREES.ConnectSpace(np.array([1.0, 1.0, 0.1]), np.zeros(3))
-    trees = TREES.make_trees(space, np.append(START, 0.0), np.append(GOAL, 0.0)[None], 4000)
-    bound = BOUNDED.CostBound(cost, 0.6, iterations, LOW, HIGH)
-    counts = np.zeros(CONNECT.COUNTS, np.int64)
-    search = BOUNDED.BoundedSearch(ONE, space, trees, bound, random(seed), counts)
-    result = BOUNDED.search(search, 20000)
-    if result != BOUNDED.JOINED:
-        return result, None
-    rows = np.empty((int(trees.sizes.sum()), 3))
-    ends = (counts[CONNECT.MET_START], counts[CONNECT.MET_GOAL])
-    return result, rows[: TREES.path_between(space, trees, *ends, rows), :2]
-
-
-def test_bounded_search_keeps_its_bound_and_never_beats_the_shortest_path():
-    cost, improvements = math.inf, 0
-    for seed in range(8):
-        result, path = bounded(cost, seed, 150)
-        if result == BOUNDED.EXHAUSTED:
-            continue
-        assert result == BOUNDED.JOINED
-        assert free(path)
-        assert SHORTEST <= length(path) < cost
-        cost, improvements = 0.97 * length(path), improvements + 1
-    assert improvements >= 3
-    assert cost < 1.2 * SHORTEST
-    assert bounded(0.999 * SHORTEST, 1, 60)[0] == BOUNDED.EXHAUSTED

@@ -138,8 +138,6 @@ def test_the_maze_is_planned_and_its_trees_can_be_drawn():
 def test_wrong_settings_are_refused_by_name():
     with pytest.raises(InvalidConfig, check=about("optimization_time")):
         AnytimeSettings(optimization_time=-1.0)
-    with pytest.raises(InvalidConfig, check=about("least_gain")):
-        AnytimeSettings(least_gain=2.0)
 
 
 LEFT = np.array([0.9, 0.5, 0.0, -1.9, 0.0, 2.4, 0.8])

@@ -134,14 +134,8 @@ def nearest(space: ConnectSpace, trees: Trees, tree: int, q: Array) -> tuple[int
 @inlined
 def difference(space: ConnectSpace, a: Array, b: Array, out: Array) -> float:
     """Write the shortest displacement from a to b to ``out``, shape (n,); return its length."""
-    return displacement(space, a.shape[0], a, b, out)
-
-
-@inlined
-def displacement(space: ConnectSpace, n: int, a: Array, b: Array, out: Array) -> float:
-    """Write the shortest displacement of the first n coordinates from a to b; return its length."""
     total = 0.0
-    for d in range(n):
+    for d in range(a.shape[0]):
         x, turn = b[d] - a[d], space.turn[d]
         if turn > 0.0:
             x -= turn * math.floor(x / turn + 0.5)
