@@ -252,10 +252,7 @@ def test_shipped_robots_come_back(name):
 @pytest.mark.parametrize(
     ("right", "wrong", "words"),
     [
-        ('tip_link="palm"', 'tip_link="plam"', "line 4: chain: tip_link 'plam' is not known. Did"),
         ('base_link="foot"', 'base_link="left"', "'palm' is not below base_link 'left'"),
-        ('<joint name="grip"/>', '<joint name="grap"/>', "Did you mean 'grip'"),
-        ('<group name="arm"/></', '<group name="amr"/></', "name 'amr' is not known"),
         ('<group name="arm"/></', '<group name="manipulator"/></', "is part of itself"),
         ('value="0.5"', 'value="half"', "value is 'half'; finite numbers are needed"),
         ('value="0.5"', 'value="nan"', "value is 'nan'; finite numbers are needed"),
@@ -295,6 +292,58 @@ def test_pairs_of_unknown_links_are_left_out_and_told(caplog):
     assert "no link of the URDF is called sonar" in caplog.text
     assert srdf.disabled == parse_srdf(xrdf_samples.SRDF, TREE, "crane.srdf").disabled
     assert "to_world" in srdf.passive_joints  # a virtual joint may be passive
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "words"),
+    [
+        ('tip_link="palm"', 'tip_link="plam"', "line 4: chain: tip_link 'plam' is not known. Did"),
+        ('base_link="foot"', 'base_link="food"', "base_link 'food' is not known. Did you"),
+        ('<joint name="grip"/>', '<joint name="grap"/>', "Did you mean 'grip'"),
+        ('<link name="right"/>', '<link name="rihgt"/>', "Did you mean 'right'"),
+        ('<group name="arm"/></', '<group name="amr"/></', "has subgroups that do not exist"),
+        ('<joint name="slew" v', '<joint name="slow" v', "Did you mean 'slew'"),
+        ('name="ready" group="arm"', 'name="ready" group="arms"', "Did you mean 'arm'"),
+        ('parent_link="palm"', 'parent_link="plam"', "parent_link 'plam' is not known"),
+        ('parent_group="arm"', 'parent_group="amr"', "parent_group 'amr' is not known"),
+        ('child_link="mount"', 'child_link="moont"', "Did you mean 'mount'"),
+        ('_joint name="grip_other"', '_joint name="grip_othr"', "Did you mean 'grip_other'"),
+        ('approximation link="boom"', 'approximation link="bom"', "Did you mean 'boom'"),
+    ],
+)
+def test_unknown_names_are_told_and_the_rest_is_used(right, wrong, words, tmp_path, caplog):
+    text = xrdf_samples.SRDF
+    assert right in text
+    with caplog.at_level(logging.WARNING):
+        robot = load_robot(
+            xrdf_samples.write_pair(tmp_path, "crane.srdf", text.replace(right, wrong, 1))
+        )
+    assert words in caplog.text
+    assert "It is ignored." in caplog.text
+    # What does not name it is as without the mistake.
+    again = load_robot(xrdf_samples.write_pair(tmp_path, "right.srdf", text))
+    named = {name: group.joints for name, group in robot.groups.items()}
+    assert named
+    assert all(set(joints) <= set(again.groups[name].joints) for name, joints in named.items())
+
+
+def test_a_group_without_a_known_part_is_told_with_its_other_names(tmp_path, caplog):
+    text = xrdf_samples.SRDF.replace('tip_link="palm"', 'tip_link="plam"')
+    with caplog.at_level(logging.WARNING):
+        robot = load_robot(xrdf_samples.write_pair(tmp_path, "crane.srdf", text))
+    assert "line 4: group 'arm': none of its chains, joints and links is known" in caplog.text
+    assert "group 'arm' is ignored: it has no movable joints" in caplog.text
+    assert "group 'manipulator' ignored: other names of group 'arm'" in caplog.text
+    assert set(robot.groups) == {"hand", "whole"}
+    assert robot.group("whole").joints == ("grip",)
+
+
+def test_a_virtual_joint_may_be_part_of_groups_and_states(tmp_path):
+    text = xrdf_samples.SRDF.replace('<joint name="grip"/>', '<joint name="to_world"/>' * 2)
+    slew = '<joint name="slew" v'
+    text = text.replace(slew, '<joint name="to_world" value="0 0 1"/>' + slew)
+    robot = load_robot(xrdf_samples.write_pair(tmp_path, "crane.srdf", text))
+    assert robot.states["ready"]["slew"] == 0.5
 
 
 def test_an_alias_of_an_alias_is_an_alias(tmp_path):

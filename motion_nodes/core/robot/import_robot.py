@@ -113,6 +113,11 @@ def _groups(
             continue
         base, tip = _ends(group, tree, joints, where)
         found[group.name] = GroupDescription(joints, base, tip)
+    for name in aliases.keys() - found.keys():
+        _LOG.warning(
+            "%s: %s ignored: other names of group '%s', which has no movable joints",
+            *(where, ", ".join(f"group '{alias}'" for alias in aliases[name]), name),
+        )
     return {
         name: GroupDescription(group.joints, group.base, group.tip, aliases.get(name, ()))
         for name, group in found.items()

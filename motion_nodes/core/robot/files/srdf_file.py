@@ -145,34 +145,63 @@ class _Reader:
     where: str
 
     def read(self, root: Any) -> Srdf:
-        groups = [self._name(element) for element in root.findall("group")]
-        virtual = tuple(self._virtual(e) for e in root.findall("virtual_joint"))
-        movable = {*self.tree.joints, *(joint.name for joint in virtual)}
-        twice = next((name for name in groups if groups.count(name) > 1), None)
+        names = [self._name(element) for element in root.findall("group")]
+        twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise InvalidDescription(f"{self.where}: two groups are called '{twice}'.")
-        found = Srdf(
+        virtual = tuple(
+            self._virtual(e)
+            for e in root.findall("virtual_joint")
+            if self._knows(e, "child_link", self.tree.links)
+        )
+        movable = {*self.tree.joints, *(joint.name for joint in virtual)}
+        found = self._groups(root, names, movable)
+        groups = [group.name for group in found]
+        srdf = Srdf(
             name=root.get("name", self.tree.name),
-            groups=tuple(self._group(e, groups) for e in root.findall("group")),
-            states=tuple(self._state(e, groups) for e in root.findall("group_state")),
+            groups=found,
+            states=tuple(
+                self._state(e, movable)
+                for e in root.findall("group_state")
+                if self._knows(e, "group", groups)
+            ),
             end_effectors=tuple(
                 SrdfEndEffector(
                     self._name(e),
-                    self._known(e, "parent_link", self.tree.links),
-                    self._known(e, "group", groups),
-                    self._known(e, "parent_group", groups) if e.get("parent_group") else "",
+                    e.get("parent_link"),
+                    e.get("group"),
+                    e.get("parent_group", ""),
                 )
                 for e in root.findall("end_effector")
+                if self._knows(e, "parent_link", self.tree.links)
+                and self._knows(e, "group", groups)
+                and (not e.get("parent_group") or self._knows(e, "parent_group", groups))
             ),
             virtual_joints=virtual,
-            passive_joints=tuple(
-                self._known(e, "name", movable) for e in root.findall("passive_joint")
-            ),
+            passive_joints=self._names(root, "passive_joint", movable),
             disabled=self._disabled(root),
-            spheres=tuple(self._spheres(e) for e in root.findall("link_sphere_approximation")),
+            spheres=tuple(
+                self._spheres(e)
+                for e in root.findall("link_sphere_approximation")
+                if self._knows(e, "link", self.tree.links)
+            ),
         )
-        self._refuse_loops(found)
-        return found
+        self._refuse_loops(srdf)
+        return srdf
+
+    def _groups(self, root: Any, names: list[str], movable: set[str]) -> tuple[SrdfGroup, ...]:
+        """Return the groups without those of unknown subgroups, as MoveIt does."""
+        elements = dict(zip(names, root.findall("group"), strict=True))
+        while True:
+            lacking = [
+                name
+                for name, element in elements.items()
+                if not all([self._knows(e, "name", elements) for e in element.findall("group")])
+            ]
+            if not lacking:
+                return tuple(self._group(element, movable) for element in elements.values())
+            for name in lacking:
+                self._ignored(elements.pop(name), "it has subgroups that do not exist.")
 
     def _disabled(self, root: Any) -> tuple[SrdfPair, ...]:
         """Return the pairs without collision checks; a warning names links that do not exist."""
@@ -193,36 +222,42 @@ class _Reader:
             )
         return tuple(found)
 
-    def _group(self, element: Any, groups: list[str]) -> SrdfGroup:
+    def _group(self, element: Any, movable: set[str]) -> SrdfGroup:
         chains = []
         for chain in element.findall("chain"):
-            base = self._known(chain, "base_link", self.tree.links)
-            tip = self._known(chain, "tip_link", self.tree.links)
+            ends = [self._knows(chain, key, self.tree.links) for key in ("base_link", "tip_link")]
+            if not all(ends):
+                continue
+            base, tip = chain.get("base_link"), chain.get("tip_link")
             try:
                 self.tree.path(base, tip)
             except InvalidDescription:
                 text = f"tip_link '{tip}' is not below base_link '{base}' in the URDF."
                 raise self._fail(chain, text) from None
             chains.append((base, tip))
-        return SrdfGroup(
+        group = SrdfGroup(
             name=self._name(element),
             chains=tuple(chains),
-            joints=tuple(
-                self._known(e, "name", self.tree.joints) for e in element.findall("joint")
-            ),
-            links=tuple(self._known(e, "name", self.tree.links) for e in element.findall("link")),
-            groups=tuple(self._known(e, "name", groups) for e in element.findall("group")),
+            joints=self._names(element, "joint", movable),
+            links=self._names(element, "link", self.tree.links),
+            groups=tuple(self._name(e) for e in element.findall("group")),
         )
+        if len(element) and not (group.chains or group.joints or group.links or group.groups):
+            text = "none of its chains, joints and links is known to the URDF: it has no joints."
+            _LOG.warning("%s", self._told(element, text))
+        return group
 
-    def _state(self, element: Any, groups: list[str]) -> SrdfState:
+    def _state(self, element: Any, movable: set[str]) -> SrdfState:
         values = []
         for joint in element.findall("joint"):
-            name = self._known(joint, "name", self.tree.joints)
+            known = self._knows(joint, "name", movable)
+            if not known or joint.get("name") not in self.tree.joints:
+                continue  # a virtual joint has no position here
             numbers = self._numbers(joint, "value")
             if len(numbers) != 1:
                 raise self._fail(joint, f"value has {len(numbers)} numbers; one is needed.")
-            values.append((name, numbers[0]))
-        return SrdfState(self._name(element), self._known(element, "group", groups), tuple(values))
+            values.append((joint.get("name"), numbers[0]))
+        return SrdfState(self._name(element), element.get("group"), tuple(values))
 
     def _virtual(self, element: Any) -> SrdfVirtualJoint:
         kinds = ("fixed", "floating", "planar")
@@ -230,7 +265,7 @@ class _Reader:
             self._name(element),
             self._known(element, "type", kinds),
             element.get("parent_frame", ""),
-            self._known(element, "child_link", self.tree.links),
+            element.get("child_link"),
         )
 
     def _spheres(self, element: Any) -> tuple[str, tuple[Sphere, ...]]:
@@ -242,7 +277,7 @@ class _Reader:
             # MoveIt's convention for a link without spheres.
             if radius[0] > 0.0:
                 found.append((*centre, radius[0]))
-        return self._known(element, "link", self.tree.links), tuple(found)  # type: ignore[return-value]
+        return element.get("link"), tuple(found)  # type: ignore[return-value]
 
     def _refuse_loops(self, srdf: Srdf) -> None:
         parts = {group.name: group.groups for group in srdf.groups}
@@ -262,13 +297,37 @@ class _Reader:
             raise self._fail(element, "needs a name.")
         return str(name)
 
+    def _names(self, parent: Any, tag: str, among: Any) -> tuple[str, ...]:
+        """Return the names of a parent's elements with a tag, without those that are unknown."""
+        elements = parent.findall(tag)
+        return tuple(e.get("name") for e in elements if self._knows(e, "name", among))
+
+    def _knows(self, element: Any, key: str, among: Any) -> bool:
+        """Return whether an attribute is one of given names; a warning tells one that is not.
+
+        MoveIt logs an error and goes on without the element (srdfdom, model.cpp).
+        """
+        value = self._given(element, key)
+        if value not in among:
+            text = f"{key} '{value}' is not known.{did_you_mean(value, among)}"
+            self._ignored(element, text)
+        return value in among
+
+    def _ignored(self, element: Any, text: str) -> None:
+        _LOG.warning("%s It is ignored.", self._told(element, text))
+
     def _known(self, element: Any, key: str, among: Any) -> str:
         """Return an attribute that must be one of given names."""
+        value = self._given(element, key)
+        if value not in among:
+            raise self._fail(element, f"{key} '{value}' is not known.{did_you_mean(value, among)}")
+        return value
+
+    def _given(self, element: Any, key: str) -> str:
+        """Return an attribute that must be given."""
         value = element.get(key)
         if value is None:
             raise self._fail(element, f"needs the attribute {key}.")
-        if value not in among:
-            raise self._fail(element, f"{key} '{value}' is not known.{did_you_mean(value, among)}")
         return str(value)
 
     def _numbers(self, element: Any, key: str) -> tuple[float, ...]:
@@ -282,10 +341,12 @@ class _Reader:
         return numbers
 
     def _fail(self, element: Any, text: str) -> InvalidDescription:
+        return InvalidDescription(self._told(element, text))
+
+    def _told(self, element: Any, text: str) -> str:
+        """Return a text about an element with its place in the file."""
         name = f" '{element.get('name')}'" if element.get("name") else ""
-        return InvalidDescription(
-            f"{self.where}, line {element.sourceline}: {element.tag}{name}: {text}"
-        )
+        return f"{self.where}, line {element.sourceline}: {element.tag}{name}: {text}"
 
 
 def srdf_text(srdf: Srdf) -> str:
