@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -28,6 +29,10 @@ sys.exit(main())
 """
 
 
+MAX_DOMAIN = 232
+"""Max ROS domain: beyond it, port numbers of DDS are above 65535."""
+
+
 def print_line(text: str) -> None:
     """Print a line of progress on stderr at once."""
     print(f"motion: {text}", file=sys.stderr, flush=True)
@@ -39,9 +44,11 @@ def ensure_ros() -> None:
     Nothing is done if a ROS installation is sourced: its own packages are used.
 
     Raises:
-        InvalidConfig: rclpy is not installed.
+        InvalidConfig: rclpy is not installed, or a variable of ROS is wrong.
         BuildError: the packages cannot be compiled or installed; names what is missing.
     """
+    _check_domain()
+    _check_middleware()
     if any(sourced_ros(os.environ)):
         return
     if importlib.util.find_spec("rclpy") is None:
@@ -56,6 +63,30 @@ def ensure_ros() -> None:
         print_line("once per environment; compiling them takes about a minute")
         _install_messages(force=False)
     _install_ros2()
+
+
+def _check_domain() -> None:
+    """Refuse a ROS domain that no node could join, before any of them starts."""
+    given = os.environ.get("ROS_DOMAIN_ID", "")
+    if given and not (given.strip().isdecimal() and int(given) <= MAX_DOMAIN):
+        raise InvalidConfig(
+            f"ROS_DOMAIN_ID is '{given}'; allowed is 0 to {MAX_DOMAIN}, best 0 to 101"
+        )
+
+
+def _check_middleware() -> None:
+    """Refuse a middleware that is not installed; rcl ends each process that loads it."""
+    given = os.environ.get("RMW_IMPLEMENTATION", "")
+    if not given or importlib.util.find_spec("rclpy") is None:
+        return
+    command = [sys.executable, "-c", "import rclpy; rclpy.init(args=[])"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        why = (done.stderr.strip() or done.stdout.strip() or "no reason").splitlines()[-1]
+        raise InvalidConfig(
+            f"RMW_IMPLEMENTATION is '{given}', which does not start here ({why}); unset it, or "
+            "install that middleware"
+        )
 
 
 def setup(force: bool) -> None:

@@ -203,16 +203,14 @@ class GeneratorRequests:
             first = [start.get(name, points[0, k]) for k, name in enumerate(names)]
             points = np.vstack([[first], points])
         check = _CollisionCheck(self, names)
+        notes: list[str] = []
+        velocity, acceleration = scaling(request, notes)
         options = options_of(
             self._node.params,
             check.is_free,
             method=request.planner_id or "lines",
-            velocity_scaling=scaling(
-                request.max_velocity_scaling_factor, "max_velocity_scaling_factor"
-            ),
-            acceleration_scaling=scaling(
-                request.max_acceleration_scaling_factor, "max_acceleration_scaling_factor"
-            ),
+            velocity_scaling=velocity,
+            acceleration_scaling=acceleration,
             efforts=self._efforts(names),
         )
         motion = through_waypoints(points, self.robot.limits.select(names), options)
@@ -220,7 +218,8 @@ class GeneratorRequests:
             link = request.cartesian_speed_limited_link or self._tip(request.group_name)
             checker, _ = self.checker(names)
             motion = with_tool_speed(motion, checker, link, request.max_cartesian_speed)
-        return self._sampled(motion, begin, check)
+        made = self._sampled(motion, begin, check)
+        return replace(made, note="; ".join(filter(None, [made.note, *notes])))
 
     def _tip(self, name: str) -> str:
         """Return the tip of a group; empty for the only group with one."""

@@ -2,17 +2,19 @@
 """Trajectory generator: trajectories within all limits from waypoints and task-space paths.
 
 Requests on topics are processed by one thread in order of arrival, and executed if ``execute`` is
-set; a newer request preempts the motion of an older one. The service runs in request threads. The
+set; a newer request preempts the motion of an older one, once another thread has found it valid.
+The service runs in request threads. The
 loop updates the planning scene.
 """
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
@@ -83,7 +85,7 @@ class TrajectoryGeneratorNode(RobotNode[TrajectoryGeneratorParams]):
         self._client: TrajectoryClient | None = None
         self._frames: RobotFrames | None = None
         self._scene: SceneFollower | None = None
-        self._worker: threading.Thread | None = None
+        self._workers: list[threading.Thread] = []
 
     def check(self, params: TrajectoryGeneratorParams) -> str | None:
         """Validate settings and the names of group and tool."""
@@ -121,9 +123,12 @@ class TrajectoryGeneratorNode(RobotNode[TrajectoryGeneratorParams]):
         self._trajectory = self.advertise(JointTrajectory, "~/trajectory", qos.LATCHED)
         self._tool_path = self.advertise(Path, "~/tool_path", qos.LATCHED)
         self._status = self.advertise(DiagnosticStatus, "~/status", qos.STREAM)
+        self._received: queue.Queue[_Job | None] = queue.Queue()
         self._queue: queue.Queue[_Job | None] = queue.Queue()
-        self._worker = threading.Thread(target=self._process, name="trajectories", daemon=True)
-        self._worker.start()
+        self._generating = threading.Lock()
+        for work, name in ((self._admit, "requests"), (self._process, "trajectories")):
+            self._workers.append(threading.Thread(target=work, name=name, daemon=True))
+            self._workers[-1].start()
         self.listen(
             JointTrajectory, "~/waypoints", qos.REQUESTS, self._on_waypoints, size_fault=size_fault
         )
@@ -136,10 +141,12 @@ class TrajectoryGeneratorNode(RobotNode[TrajectoryGeneratorParams]):
         """Destroy the endpoints."""
         if self._threads is not None:
             self._threads.destroy()
-        if self._worker is not None:
+        if self._workers:
             self._execution.stop_all(StopCause.NODE)
-            self._queue.put(None)
-            self._worker.join()
+            self._received.put(None)
+            for worker in self._workers:
+                worker.join()
+            self._workers.clear()
         if self._client is not None:
             self._client.destroy()
             self._jobs_of_executor.destroy()
@@ -147,7 +154,7 @@ class TrajectoryGeneratorNode(RobotNode[TrajectoryGeneratorParams]):
             self._scene.destroy()
         if self._frames is not None:
             self._frames.destroy()
-        self._threads = self._worker = self._client = self._scene = self._frames = None
+        self._threads = self._client = self._scene = self._frames = None
 
     def tick(self, dt: float) -> None:
         """Update the planning scene."""
@@ -175,7 +182,7 @@ class TrajectoryGeneratorNode(RobotNode[TrajectoryGeneratorParams]):
             report.note("OK", f"active: {', '.join(labels)}")
         for outcome, count in self._counts.items():
             report.value(f"requests {outcome}", count)
-        report.value("requests waiting", self._queue.qsize())
+        report.value("requests waiting", self._received.qsize() + self._queue.qsize())
         report.value("last request", self._last_status or "none")
         if self._scene is not None:
             self._scene.diagnose(report)
@@ -189,30 +196,51 @@ class TrajectoryGeneratorNode(RobotNode[TrajectoryGeneratorParams]):
         self._enqueue("path_spec", lambda: self.requests.from_path_spec(message.data))
 
     def _enqueue(self, topic: str, generate: Callable[[], GeneratedMotion]) -> None:
-        if self._queue.qsize() >= MAX_QUEUED:
+        if self._received.qsize() + self._queue.qsize() >= MAX_QUEUED:
             text = f"rejected: the queue is full ({MAX_QUEUED} requests)"
             self._publish_status(topic, DiagnosticStatus.ERROR, text)
             return
-        self._execution.stop_all(StopCause.NEWER)
-        self._queue.put(_Job(topic, generate, self._execution.add(topic)))
+        self._received.put(_Job(topic, generate, self._execution.add(topic)))
+
+    def _admit(self) -> None:
+        """Stop older motions for each request that is valid, and queue it."""
+        while (job := self._received.get()) is not None:
+            with self._reported(job):
+                if job.motion.stopped is None and len(self._execution.labels) > 1:
+                    # A wrong request stops nothing. Its start is known when the joints stand.
+                    self._generate(job)
+                self._execution.stop_older(job.motion)
+                self._queue.put(job)
+                continue
+            self._execution.remove(job.motion)
+        self._queue.put(None)
 
     def _process(self) -> None:
         while (job := self._queue.get()) is not None:
-            try:
+            with self._reported(job):
                 self._run(job)
-            except MotionError as error:
-                self._counts["refused"] += 1
-                self._publish_status(job.topic, DiagnosticStatus.ERROR, f"rejected: {error}")
-            except Exception as error:
-                self.get_logger().error(f"{job.topic} failed:\n{traceback.format_exc()}")
-                self._publish_status(job.topic, DiagnosticStatus.ERROR, f"failed: {error}")
-            finally:
-                self._execution.remove(job.motion)
+            self._execution.remove(job.motion)
+
+    @contextlib.contextmanager
+    def _reported(self, job: _Job) -> Iterator[None]:
+        """Context manager that publishes errors as the status of a request."""
+        try:
+            yield
+        except MotionError as error:
+            self._counts["refused"] += 1
+            self._publish_status(job.topic, DiagnosticStatus.ERROR, f"rejected: {error}")
+        except Exception as error:
+            self.get_logger().error(f"{job.topic} failed:\n{traceback.format_exc()}")
+            self._publish_status(job.topic, DiagnosticStatus.ERROR, f"failed: {error}")
+
+    def _generate(self, job: _Job) -> GeneratedMotion:
+        with self._generating:
+            return job.generate()
 
     def _run(self, job: _Job) -> None:
         if job.motion.stopped in (StopCause.NODE, StopCause.SUITE):
             return
-        generated = job.generate()
+        generated = self._generate(job)
         message = trajectory_message(generated.trajectory, self._base).joint_trajectory
         self._publish(generated, message)
         notes = [f"trajectory of {generated.motion.duration:.3f} s", generated.note]

@@ -34,6 +34,8 @@ from motion_nodes.ros.node import RobotNode
 from motion_nodes.ros.transforms import TransformTree, frame_id, frame_prefix
 from motion_nodes.typing import Array
 
+STOP_LATENCY = 0.5
+"""[s] Max time from the decision to stop a motion until its joints brake."""
 FIRST_STATE_TIMEOUT = 1.0
 """Time that :meth:`CurrentStateMonitor.wait` waits for joint_states [s]."""
 MAX_AGE = 0.25
@@ -131,6 +133,16 @@ class CurrentStateMonitor:
                 time.sleep(0.01)
             else:
                 return
+
+    def ways_to_rest(self, deceleration: Array) -> Array:
+        """Return how far the joints move until they rest, if they stop now [rad or m], shape (n,).
+
+        Args:
+            deceleration: with which they brake [rad/s^2 or m/s^2], shape (n,); may be infinite.
+        """
+        with self._lock:
+            speed = np.abs(self._reader.velocity)
+        return speed * STOP_LATENCY + speed**2 / (2.0 * deceleration)
 
     def speed(self, joints: Collection[str]) -> tuple[float, str]:
         """Return the max speed of some joints [rad/s or m/s], and the joint that has it.

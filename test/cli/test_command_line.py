@@ -3,6 +3,7 @@
 
 import errno
 import io
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +21,7 @@ from motion_nodes.cli.app import PANELS, app
 from motion_nodes.cli.learning_commands import _replayed
 from motion_nodes.cli.main import main
 from motion_nodes.cli.output import write_output
+from motion_nodes.cli.ros_setup import ensure_ros
 from motion_nodes.core.reactive.tuning import Summary
 from motion_nodes.core.robot.loader import available_robots, load_robot
 from motion_nodes.core.trajectory.trajectory_files import read_motion
@@ -349,3 +351,21 @@ def test_lines_of_a_suite_that_cannot_be_written_are_omitted(monkeypatch):
 def test_a_learning_curve_that_cannot_be_written_is_told():
     with pytest.raises(InvalidConfig, match="No space left"):
         append_csv(FULL, TrainingProgress(*range(11)))
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "words"),
+    [
+        ("ROS_DOMAIN_ID", "abc", "ROS_DOMAIN_ID is 'abc'; allowed is 0 to 232"),
+        ("ROS_DOMAIN_ID", "-1", "allowed is 0 to 232"),
+        ("ROS_DOMAIN_ID", "233", "allowed is 0 to 232"),
+        ("RMW_IMPLEMENTATION", "rmw_missing", "RMW_IMPLEMENTATION is 'rmw_missing', which does"),
+    ],
+)
+def test_wrong_variables_of_ros_are_told_before_anything_starts(
+    monkeypatch, variable, value, words
+):
+    pytest.importorskip("rclpy", reason="no ROS")
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(InvalidConfig, match=re.escape(words)):
+        ensure_ros()

@@ -267,7 +267,7 @@ def test_waypoints_may_be_constraints_and_begin_at_a_state(generator):
         (None, {}, Codes.INVALID_MOTION_PLAN, "give the waypoints once"),
         (WAY[:1], {}, Codes.INVALID_MOTION_PLAN, "at least 2"),
         (WAY + math.inf, {}, Codes.INVALID_MOTION_PLAN, "has inf"),
-        (WAY, {"max_velocity_scaling_factor": 2.0}, Codes.INVALID_MOTION_PLAN, "is 2.0; allowed"),
+        (WAY, {"max_velocity_scaling_factor": -2.0}, Codes.INVALID_MOTION_PLAN, "is -2.0; allowed"),
         (WAY, {"max_velocity_scaling_factor": 1e-6}, Codes.INVALID_MOTION_PLAN, "is more than"),
         (WAY, {"max_cartesian_speed": 1e-9}, Codes.INVALID_MOTION_PLAN, "is more than"),
         (WAY, {"group_name": "leg"}, Codes.INVALID_GROUP_NAME, "leg"),
@@ -306,7 +306,7 @@ def test_with_execute_the_robot_goes_there(generator):
         client.wait(lambda: len(generator.status) == 2, "its end")
         assert "execution succeeded" in generator.status.newest.message
     finally:
-        assert client.set_parameters(NODE, execute=False).successful
+        assert client.set_parameters(NODE, execute=False, velocity_scaling=1.0).successful
 
 
 @pytest.fixture(scope="module")
@@ -392,9 +392,39 @@ def test_a_request_under_way_is_not_executed_after_the_end(ros, monkeypatch, end
             node.halt() if end == "halt" else node.stopped("the suite was stopped")
         go.set()
         assert finished.wait(30.0)
-        node._queue.put(None)
-        node._worker.join()
-        assert executed == (["second"] if end == "newer" else [])
-        assert generated == (["first", "second"] if end == "newer" else ["first"])
+        node._received.put(None)
+        for worker in node._workers:
+            worker.join()
+        if end == "newer":
+            # Perhaps twice: to find it valid, and where the first one stopped.
+            assert generated[0] == "first"
+            assert set(generated[1:]) == {"second"}
+            assert executed[-1] == "second"
+        else:
+            assert (generated, executed) == (["first"], [])
     finally:
         node.destroy_node()
+
+
+def test_a_wrong_request_leaves_the_motion_under_way(generator):
+    client = generator.client
+    assert client.set_parameters(NODE, execute=True, velocity_scaling=0.05).successful
+    try:
+        generator.trajectory.clear()
+        message = waypoints(WAY)
+        generator._waypoints.publish(message)
+        states = client.listen(JointState, "/joint_states", BEST_EFFORT)
+        client.wait(
+            lambda: generator.status and "executing" in generator.status.newest.message, "the start"
+        )
+        client.wait(lambda: states and np.abs(states.newest.velocity).max() > 0.01, "motion")
+        for wrong in (
+            waypoints(WAY + 9.0),
+            waypoints(WAY * np.nan),
+            waypoints(WAY, names=["x"] * 7),
+        ):
+            assert "rejected" in generator.refusal(wrong)
+        assert "rejected" in generator.refusal("{")
+        client.wait(lambda: "succeeded" in generator.status.newest.message, "the end", 60.0)
+    finally:
+        assert client.set_parameters(NODE, execute=False, velocity_scaling=1.0).successful

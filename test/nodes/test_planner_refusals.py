@@ -5,12 +5,20 @@ import math
 
 import pytest
 from joint_client import ABORTED, ARM, FRANKA, HOME, SUCCEEDED, trajectory
-from moveit_msgs.msg import MoveItErrorCodes
+from moveit_msgs.action import MoveGroupSequence
+from moveit_msgs.msg import (
+    CollisionObject,
+    MotionSequenceItem,
+    MoveItErrorCodes,
+    PlanningScene,
+    TrajectoryConstraints,
+)
 from moveit_msgs.srv import GetCartesianPath
-from planner_client import Planner, state
+from planner_client import Planner, at, state
 
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.ros.messages.moveit_messages import pose_message
+from motion_nodes.ros.messages.plan_messages import INDUSTRIAL
 
 Codes = MoveItErrorCodes
 START = [HOME[name] for name in ARM]
@@ -106,3 +114,86 @@ def test_a_malformed_trajectory_is_refused_and_leaves_the_active_motion(planner,
     assert active.cancel()
     active.result()
     planner.arm.rest()
+
+
+WRONG_SCENE = PlanningScene(is_diff=True)
+WRONG_SCENE.world.collision_objects = [CollisionObject(id="x", operation=CollisionObject.ADD)]
+WRONG_GOALS = [
+    ({"group_name": "leg"}, {}, "leg"),
+    ({"goal_constraints": []}, {}, ""),
+    ({"allowed_planning_time": math.nan}, {}, "allowed_planning_time"),
+    ({"max_velocity_scaling_factor": -1.0}, {}, "max_velocity_scaling_factor"),
+    ({"goal_constraints": [at({"elbow": 0.0})]}, {}, "elbow"),
+    ({"goal_constraints": [at({ARM[0]: math.nan})]}, {}, "nan"),
+    ({"start_state": state({ARM[1]: START[1] + 1.0})}, {}, ARM[1]),
+    ({"start_state": state({"elbow": 0.0})}, {}, "elbow"),
+    ({"pipeline_id": "pilz", "planner_id": "LIN"}, {}, "pilz"),
+    ({"planner_id": "LIN", "pipeline_id": INDUSTRIAL, "max_velocity_scaling_factor": 2.0}, {}, "2"),
+    ({"planner_id": "PTP", "pipeline_id": INDUSTRIAL, "group_name": "leg"}, {}, "leg"),
+    ({"trajectory_constraints": TrajectoryConstraints(constraints=[at(ASIDE)])}, {}, "trajectory"),
+    ({}, {"planning_scene_diff": WRONG_SCENE}, ""),
+]
+
+
+@pytest.fixture(scope="module")
+def slow_motion(planner):
+    """Return a function that begins a slow motion, and one that checks that it goes on."""
+
+    def begin():
+        planner.go_home()
+        active = planner.move(ASIDE, max_velocity_scaling_factor=0.05)
+        assert active.accepted()
+        planner.arm.moving(0.02)
+        return active
+
+    return begin
+
+
+def test_wrong_requests_leave_the_motion_under_way(planner, slow_motion):
+    """All at once, since each would otherwise wait for the way home."""
+    active = slow_motion()
+    for fields, options, words in WRONG_GOALS:
+        status, result = planner.move(ASIDE, options=options, **fields).result()
+        assert status == ABORTED, (fields, options)
+        assert words in result.error_code.message, result.error_code.message
+        assert not active.done, (fields, result.error_code.message, active.result())
+    goal = MoveGroupSequence.Goal()
+    goal.request.items = [MotionSequenceItem()]
+    planner.fill(goal.request.items[0].req, ASIDE, {"planner_id": "PTP", "group_name": "leg"})
+    status, _ = planner.arm.send(goal, MoveGroupSequence, "/sequence_move_group").result()
+    assert status == ABORTED
+    far = [q + 0.4 for q in START]
+    for message in (
+        trajectory(ARM, [far, far], [0.0, 1.0]),
+        trajectory(ARM, [START, [9.0] * 7], [0.0, 20.0]),
+        trajectory(ARM, [START, far], [0.0, 0.001]),
+    ):
+        status, result = planner.execute(message).result()
+        assert status == ABORTED
+        assert not active.done, result.error_code.message
+    planner.arm.moving(0.02)
+    assert active.cancel()
+    active.result()
+    planner.arm.rest()
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"allowed_planning_time": 1e9}, "600 s is used"),
+        ({"max_velocity_scaling_factor": 50.0}, "max_velocity_scaling_factor is 50; 1 is used"),
+        ({"max_acceleration_scaling_factor": 1e12}, "1 is used"),
+        ({"num_planning_attempts": 10**6, "allowed_planning_time": 0.3}, ""),
+    ],
+)
+def test_wishes_above_a_max_are_bounded_with_a_note(planner, fields, words):
+    answer = planner.plan(ASIDE, start_state=state(HOME), **fields)
+    assert answer.error_code.val == Codes.SUCCESS
+    assert words in answer.error_code.message
+    times = [p.time_from_start for p in answer.trajectory.joint_trajectory.points]
+    full = planner.plan(ASIDE, start_state=state(HOME)).trajectory.joint_trajectory.points
+    assert times[-1].sec == full[-1].time_from_start.sec
+    if "attempts" not in str(fields) and "time" not in str(fields):
+        answer = line(planner, **fields)
+        assert answer.error_code.val == Codes.SUCCESS
+        assert words in answer.error_code.message

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from builtin_interfaces.msg import Duration
 from control_msgs.action import FollowJointTrajectory
-from moveit_msgs.msg import MoveItErrorCodes, RobotTrajectory
+from moveit_msgs.msg import MotionPlanRequest, MoveItErrorCodes, RobotTrajectory
 from rclpy.serialization import serialize_message
 from scipy.spatial.transform import Rotation
 from trajectory_msgs.msg import JointTrajectoryPoint
@@ -16,6 +16,7 @@ from motion_nodes.core.planning.planning_problem import PlanStatus
 from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory
 from motion_nodes.ros.clients.trajectory_execution import CONTROLLER_CODES
 from motion_nodes.ros.messages.constraints import rotation_vector_bounds
+from motion_nodes.ros.messages.message_bounds import check_bounds
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
 from motion_nodes.ros.messages.plan_messages import (
     PLAN_CODES,
@@ -114,13 +115,39 @@ def test_trajectories_are_those_of_the_setters(derivatives):
     assert made != wanted
 
 
+def _scaled(velocity, acceleration):
+    return MotionPlanRequest(
+        max_velocity_scaling_factor=velocity, max_acceleration_scaling_factor=acceleration
+    )
+
+
 def test_numbers_of_a_request_whose_zero_means_the_default():
-    assert scaling(0.0, "x") == scaling(1.0, "x") == 1.0
-    assert planning_time(0.0, 5.0) == 5.0
-    assert planning_time(0.5, 5.0) == 0.5
-    for bad in (-0.1, 1.1, math.nan, math.inf):
-        with pytest.raises(RequestRejected):
-            scaling(bad, "max_velocity_scaling_factor")
+    notes = []
+    assert scaling(_scaled(0.0, 0.0), notes) == scaling(_scaled(1.0, 1.0), notes) == (1.0, 1.0)
+    assert planning_time(0.0, 5.0, notes) == 5.0
+    assert planning_time(0.5, 5.0, notes) == 0.5
+    assert not notes
+    for bad in (-0.1, math.nan, math.inf, 1e-7):
+        for pair in ((bad, 1.0), (1.0, bad)):
+            with pytest.raises(RequestRejected):
+                scaling(_scaled(*pair), notes)
     for bad in (-0.1, math.nan, math.inf):
         with pytest.raises(RequestRejected, match="allowed_planning_time"):
-            planning_time(bad, 5.0)
+            planning_time(bad, 5.0, notes)
+
+
+@pytest.mark.parametrize("huge", [1.0 + 1e-9, 2.0, 1e6, 1e300])
+def test_numbers_above_their_max_are_bounded_with_a_note(huge):
+    notes = []
+    assert scaling(_scaled(0.25, huge), notes) == (0.25, 1.0)
+    (note,) = notes
+    assert "max_acceleration_scaling_factor" in note
+    assert "1 is used" in note
+    with pytest.raises(RequestRejected):
+        scaling(_scaled(0.25, huge), notes, strict=True)
+    notes.clear()
+    time = planning_time(600.0 * huge, 5.0, notes)
+    assert time == 600.0
+    assert "600 s is used" in notes[0]
+    if huge <= 1e9:
+        check_bounds(MotionPlanRequest(allowed_planning_time=huge))

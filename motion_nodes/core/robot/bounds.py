@@ -98,10 +98,6 @@ ACCELERATION = Bound(1e6, "m/s^2 or rad/s^2")
 EFFORT = Bound(1e6, "N m or N")
 TOLERANCE = Bound(1e6, "rad or m")
 DURATION = Bound(1e6, "s")
-PLANNING_TIME = Bound(600.0, "s")
-"""Planning time requested by a client; the request occupies a thread for that time."""
-SOLVING_TIME = Bound(60.0, "s")
-"""Likewise for inverse kinematics."""
 COLOUR = Bound(1e3)
 COEFFICIENT = Bound(1e6)
 """Coefficients of planes, weights, scale factors."""

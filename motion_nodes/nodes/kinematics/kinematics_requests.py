@@ -49,6 +49,7 @@ from motion_nodes.ros.current_state import CurrentStateMonitor, RobotFrames
 from motion_nodes.ros.messages.constraints import GoalContext, joint_goal
 from motion_nodes.ros.messages.moveit_messages import (
     RequestRejected,
+    bounded,
     fill_robot_state,
     is_constrained,
     joint_values,
@@ -60,6 +61,8 @@ from motion_nodes.ros.messages.moveit_messages import (
 from motion_nodes.tolerances import LIMIT_ROUNDING
 from motion_nodes.typing import Array
 
+MAX_TIMEOUT = 60.0
+"""[s] Max solver timeout of a request, which occupies a thread for it."""
 MAX_CHAINS = 64
 """Max number of cached solvers; each has a few MB of compiled code."""
 Codes = MoveItErrorCodes
@@ -271,8 +274,9 @@ class KinematicsRequests:
             scene = self.scene(request.robot_state, q)
             frames = frames.in_scene(scene)
         located = [_located(link, stamped, frames, q) for link, stamped in targets]
-        note = "; ".join(dict.fromkeys(note for *_, note in located if note))
-        timeout = seconds_of(request.timeout, "timeout")
+        notes = [note for *_, note in located if note]
+        timeout = bounded(seconds_of(request.timeout, "timeout"), MAX_TIMEOUT, "timeout", notes)
+        note = "; ".join(dict.fromkeys(notes))
         positions = dict(zip(self.robot.joint_names, q.tolist(), strict=True))
         factories: list[ValidityFactory] = []
         joints, collisions = None, None

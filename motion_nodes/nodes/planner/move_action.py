@@ -39,10 +39,12 @@ from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory as Cor
 from motion_nodes.core.trajectory.splice import SplicedMotion, replacement, splice
 from motion_nodes.core.trajectory.time_parameterization import scaled_limits
 from motion_nodes.core.trajectory.timed_path import effort_limits
-from motion_nodes.errors import MotionError
+from motion_nodes.core.trajectory.trajectory_checks import validate
+from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.nodes.planner.planning_requests import PlanningRequests
 from motion_nodes.nodes.planner.tool_motion_requests import (
     NO_ITEMS,
+    check_tool_motions,
     fill_sequence,
     plan_motion_sequence,
     sequence_job,
@@ -59,6 +61,7 @@ from motion_nodes.ros.joint_topics import set_stamp, stamp_ns
 from motion_nodes.ros.messages.message_bounds import fill_failure
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, is_constrained, set_code
 from motion_nodes.ros.messages.plan_messages import (
+    MAX_REPLAN_DELAY,
     PlanJob,
     PlannedMotion,
     options_not_used,
@@ -79,8 +82,6 @@ PLANNING, MONITOR, IDLE, REPLANNING = "PLANNING", "MONITOR", "IDLE", "REPLANNING
 
 SHUTDOWN_TIMEOUT = 2.0
 """Time that a shutdown waits for the results of goals [s]."""
-MAX_REPLAN_DELAY = 60.0
-"""Max delay between two replanning attempts [s]."""
 MAX_GOALS = 32
 """Max number of goals at the same time, of all actions; each has a thread."""
 MAX_RESTARTS = 2
@@ -204,10 +205,12 @@ class MoveActions:
             job = PlanJob(request, options.planning_scene_diff, notes=notes)
             planned = self._plan(goal, motion, job)
             return ExecutionResult(Codes.SUCCESS, planned.note)
+        job = PlanJob(request, options.planning_scene_diff, from_current=True, notes=notes)
+        # Before the claim: a wrong request preempts no motion.
+        self._host.requests.check(job)
         joints = self._host.requests.group(request.group_name).joints
         self._host.execution.claim(motion, joints)
         self._host.execution.settle(motion)
-        job = PlanJob(request, options.planning_scene_diff, from_current=True, notes=notes)
         planned = self._plan(goal, motion, job)
         attempts, restarts = 0, MAX_RESTARTS
         if options.replan:
@@ -283,7 +286,7 @@ class MoveActions:
         while True:
             attempts -= 1
             _send_feedback(goal, f"{REPLANNING}: {obstacle}")
-            motion.pause(min(max(delay, 0.0), MAX_REPLAN_DELAY))
+            motion.pause(min(max(0.0, delay), MAX_REPLAN_DELAY))
             self._host.execution.settle(motion)
             try:
                 return self._plan(goal, motion, job), attempts
@@ -304,6 +307,9 @@ class MoveActions:
         executed = not options.plan_only
         job = sequence_job(sequence, options, from_current=executed)
         if executed:
+            check_tool_motions(
+                self._host.requests, job, [(item.req, item.blend_radius) for item in sequence.items]
+            )
             joints = self._host.requests.group(job.request.group_name).joints
             self._host.execution.claim(motion, joints)
             self._host.execution.settle(motion)
@@ -339,8 +345,14 @@ class MoveActions:
             # Before the claim: an invalid trajectory preempts no motion.
             message = leader_trajectory(trajectory.joint_trajectory, robot.tree)
             checked = trajectory_from(message, robot.joint_names)
+            limits = robot.limits.select(checked.joint_names)
+            problem = validate(checked.settled(limits), limits)
+            if problem is not None:
+                raise InvalidCommand(problem.text)
         except MotionError as error:
             return ExecutionResult(Codes.INVALID_MOTION_PLAN, str(error))
+        self._host.requests.state.wait()
+        self._host.execution.validate(message, robot.limits.acceleration)
         self._host.execution.claim(motion, checked.joint_names)
         if checked.times[0] == 0.0:
             self._host.execution.settle(motion)
@@ -554,11 +566,7 @@ class MotionChange:
             checker: of the scene.
         """
         request, params, group = self._planned.job.request, self._host.params, self._planned.group
-        limits = scaled_limits(
-            checker.limits,
-            scaling(request.max_velocity_scaling_factor, "max_velocity_scaling_factor"),
-            scaling(request.max_acceleration_scaling_factor, "max_acceleration_scaling_factor"),
-        )
+        limits = scaled_limits(checker.limits, *scaling(request, []))
         share, payload = params.effort_share, params.payload(group.tip)
         efforts = effort_limits(checker.robot, group.joints, checker.positions, share, payload)
         spheres = checker.snapshot()
@@ -580,7 +588,7 @@ class MotionChange:
         request = copy.deepcopy(job.request)
         joints = list(self._planned.group.joints)
         request.start_state.joint_state = JointState(name=joints, position=positions.tolist())
-        time = planning_time(request.allowed_planning_time, params.allowed_planning_time)
+        time = planning_time(request.allowed_planning_time, params.allowed_planning_time, [])
         request.allowed_planning_time = min(time, max(self._lead - 2.0 * SENDING, SENDING))
         return PlanJob(request, job.scene_diff, notes=job.notes)
 

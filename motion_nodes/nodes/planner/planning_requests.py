@@ -38,7 +38,7 @@ from motion_nodes.errors import MotionError
 from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.nodes.planner.planner_params import RrtPlannerParams
 from motion_nodes.nodes.planner.planning_scene import PlanningSceneOwner
-from motion_nodes.nodes.planner.tool_motion_requests import plan_tool_motion
+from motion_nodes.nodes.planner.tool_motion_requests import check_tool_motions, plan_tool_motion
 from motion_nodes.ros.current_state import CurrentStateMonitor, RobotFrames
 from motion_nodes.ros.messages.constraints import GoalContext
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, joint_values, requested_group
@@ -115,12 +115,15 @@ class PlanningRequests:
         """
         return requested_group(self.robot, name)
 
-    def start(self, given: RobotState, *, from_current: bool = False) -> Array:
+    def start(
+        self, given: RobotState, *, from_current: bool = False, ways: Array | float = 0.0
+    ) -> Array:
         """Return the start state of a plan.
 
         Args:
             given: the request's start state; measured positions replace missing joints.
             from_current: whether to start at the current state; ``given`` must then agree with it.
+            ways: how far the joints may still move before [rad or m], shape (n,).
 
         Returns:
             Positions of all joints [rad or m], shape (n,).
@@ -135,7 +138,8 @@ class PlanningRequests:
         current = self.state.fresh()
         tolerance = self.params.start_tolerance
         given_q = [values.get(n, x) for n, x in zip(self.robot.joint_names, current, strict=True)]
-        distances = self.robot.limits.turns.distance(given_q, current).tolist()
+        away = self.robot.limits.turns.distance(given_q, current)
+        distances = (away * (away > tolerance + ways)).tolist()
         for name, position, distance in zip(
             self.robot.joint_names, current.tolist(), distances, strict=True
         ):
@@ -170,6 +174,27 @@ class PlanningRequests:
         self.await_warm(cancelled)
         return self._plan(job, cancelled, notes)
 
+    def check(self, job: PlanJob) -> None:
+        """Reject a wrong request, before it stops a motion under way.
+
+        Raises:
+            RequestRejected: an invalid request, or one for execution whose start state is farther
+                away than the joints move until they stand.
+        """
+        if self.state.newest()[1]:
+            return  # nothing is under way while the state is not known
+        if job.from_current:
+            self.start(
+                job.request.start_state,
+                from_current=True,
+                ways=self.state.ways_to_rest(self.robot.limits.acceleration),
+            )
+        if requested_motion(job.request, []) is not None:
+            check_tool_motions(self, job, [(job.request, 0.0)])
+        else:
+            self._read(replace(job, from_current=False), [])
+            not_used(job.request)
+
     def _plan(
         self, job: PlanJob, cancelled: Callable[[], bool], notes: list[str], *, early: bool = False
     ) -> PlannedMotion:
@@ -180,6 +205,9 @@ class PlanningRequests:
         """
         request, params = job.request, self.params
         context, scene, goals, constraints, speed, options = self._read(job, notes)
+        timeout = planning_time(
+            request.allowed_planning_time, params.allowed_planning_time, context.notes
+        )
         group, q = context.group, context.q
         if early:
             if find_planner(options.planner)[0] not in (DEFAULT, DirectMotion.name):
@@ -195,7 +223,7 @@ class PlanningRequests:
             checker=self.checker(group, scene, q),
             start=context.start,
             goals=goals,
-            timeout=planning_time(request.allowed_planning_time, params.allowed_planning_time),
+            timeout=timeout,
             random_seed=params.random_seed,
             cancelled=cancelled,
             constraints=constraints,
@@ -248,8 +276,8 @@ class PlanningRequests:
         constraints = context.path_constraints(request.path_constraints)
         speed = context.tool_speed(request)
         goals = context.goals(request.goal_constraints)
-        options = self._options(request, group, bool(constraints))
-        planning_time(request.allowed_planning_time, self.params.allowed_planning_time)
+        options = self._options(request, context, bool(constraints))
+        planning_time(request.allowed_planning_time, self.params.allowed_planning_time, [])
         return context, scene, goals, constraints, speed, options
 
     @staticmethod
@@ -296,13 +324,15 @@ class PlanningRequests:
                     Codes.PREEMPTED, "cancelled while the planner was being compiled"
                 )
 
-    def _options(self, request: Any, group: Group, constrained: bool) -> PlanOptions:
+    def _options(self, request: Any, context: GoalContext, constrained: bool) -> PlanOptions:
+        group = context.group
         default = self.params.planner if group.tips else DirectMotion.name
         if constrained:
             default = ConstrainedRrt.name
         requested = request.planner_id or default
         name, _ = find_planner(requested)
         known = name in self.settings.planners
+        velocity, acceleration = scaling(request, context.notes)
         return PlanOptions(
             planner=requested,
             settings=self.settings.settings(name, group.name) if known else None,
@@ -312,12 +342,8 @@ class PlanningRequests:
             payload=self.params.payload(group.tip),
             # A recovery would not satisfy the constraints.
             recovery=None if constrained else self.params.recovery_settings,
-            velocity_scaling=scaling(
-                request.max_velocity_scaling_factor, "max_velocity_scaling_factor"
-            ),
-            acceleration_scaling=scaling(
-                request.max_acceleration_scaling_factor, "max_acceleration_scaling_factor"
-            ),
+            velocity_scaling=velocity,
+            acceleration_scaling=acceleration,
         )
 
 

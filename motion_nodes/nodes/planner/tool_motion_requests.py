@@ -74,6 +74,33 @@ def plan_tool_motion(
     Raises:
         RequestRejected: an invalid request, or an impossible motion.
     """
+    _check_start(requests, job)
+    return _plan(requests, job, [(job.request, 0.0)], cancelled)
+
+
+def check_tool_motions(
+    requests: PlanningRequests, job: PlanJob, given: list[tuple[Any, float]]
+) -> None:
+    """Reject wrong PTP, LIN and CIRC motions, before they stop one under way.
+
+    Args:
+        requests: planning interface of the robot.
+        job: the first motion's request, and the scene.
+        given: moveit_msgs/MotionPlanRequest and blend radius [m] of each motion.
+
+    Raises:
+        RequestRejected: an invalid motion.
+    """
+    job = replace(job, from_current=False)
+    if len(given) == 1:
+        _check_start(requests, job)
+    if requests.warm.is_set():
+        _read_items(requests, job, given, lambda: False)
+    else:
+        _read(requests, job, given)
+
+
+def _check_start(requests: PlanningRequests, job: PlanJob) -> None:
     start = job.request.start_state
     if requests.params.peer_defaults and _empty(start) and not start.is_diff:
         raise RequestRejected(
@@ -81,7 +108,6 @@ def plan_tool_motion(
             "start_state names no joints, which peer_defaults refuses; name them, or set is_diff "
             "for the current state",
         )
-    return _plan(requests, job, [(job.request, 0.0)], cancelled)
 
 
 def plan_motion_sequence(
@@ -150,21 +176,27 @@ def _named_item(number: int, count: int) -> Iterator[None]:
         raise RequestRejected(error.code, f"{where}{error}") from None
 
 
-def _plan(
+def _read_items(
     requests: PlanningRequests,
     job: PlanJob,
     given: list[tuple[Any, float]],
     cancelled: Callable[[], bool],
-) -> PlannedMotion:
-    if not requests.warm.is_set():
-        requests.reject_wrong(lambda: _read(requests, job, given))
-        requests.await_warm(cancelled)
+) -> tuple[Group, Array, GoalContext, list[SequenceItem]]:
+    """Return group, start, context and items of a job.
+
+    Raises:
+        RequestRejected: the job or one of its items is wrong.
+    """
     group, q, scene, context = _read(requests, job, given)
     problem = PlanRequest(
         requests.checker(group, scene, q),
         context.start,
         (),
-        planning_time(job.request.allowed_planning_time, requests.params.allowed_planning_time),
+        planning_time(
+            job.request.allowed_planning_time,
+            requests.params.allowed_planning_time,
+            context.notes,
+        ),
         requests.params.random_seed,
         cancelled,
     )
@@ -174,6 +206,20 @@ def _plan(
             unlimited = params.peer_defaults and request.max_cartesian_speed < 0.0
             item = _item(request, radius, context, problem, unlimited=unlimited)
             items.append(_with_usual_speed(item, params.max_trans_vel))
+    return group, q, context, items
+
+
+def _plan(
+    requests: PlanningRequests,
+    job: PlanJob,
+    given: list[tuple[Any, float]],
+    cancelled: Callable[[], bool],
+) -> PlannedMotion:
+    if not requests.warm.is_set():
+        requests.reject_wrong(lambda: _read(requests, job, given))
+        requests.await_warm(cancelled)
+    group, q, context, items = _read_items(requests, job, given, cancelled)
+    params = requests.params
     try:
         plan = plan_sequence(items, params.effort_share, params.payload(group.tip))
     except InvalidCommand as error:
@@ -297,8 +343,7 @@ def _item(
         link,
         arc,
         radius,
-        scaling(request.max_velocity_scaling_factor, "max_velocity_scaling_factor"),
-        scaling(request.max_acceleration_scaling_factor, "max_acceleration_scaling_factor"),
+        *scaling(request, context.notes, strict=True),
         None if unlimited else context.tool_speed(request),
     )
 
@@ -373,7 +418,8 @@ def straight_path(
             free = checker.exact.is_free(context.start)
             code = Codes.START_STATE_INVALID if free else Codes.START_STATE_IN_COLLISION
             raise RequestRejected(code, found.reason)
-        trajectory = _timed(requests, group, request, checker, found.path, speed)
+        factors = scaling(request, context.notes)
+        trajectory = _timed(requests, request, checker, found.path, factors, speed)
     except RequestRejected:
         raise
     except MotionError as error:
@@ -415,36 +461,33 @@ def _options(request: Any) -> CartesianOptions:
 
 def _timed(
     requests: PlanningRequests,
-    group: Group,
     request: Any,
     checker: CollisionChecker,
     path: np.ndarray,
+    factors: tuple[float, float],
     speed: tuple[str, float] | None,
 ) -> JointTrajectory:
     """Return the trajectory along a path; a single point if the path has no length."""
     params = requests.params
-    velocity = scaling(request.max_velocity_scaling_factor, "max_velocity_scaling_factor")
-    acceleration = scaling(
-        request.max_acceleration_scaling_factor, "max_acceleration_scaling_factor"
-    )
+    payload = params.payload(requests.group(request.group_name).tip)
     if np.abs(path - path[0]).max() == 0.0:
         zero = np.zeros_like(path[:1])
         return JointTrajectory(checker.joint_names, np.zeros(1), path[:1], zero, zero)
     motion = cartesian_motion(
         checker,
         path,
-        scaling=(velocity, acceleration),
+        scaling=factors,
         avoid_collisions=request.avoid_collisions,
         effort_share=params.effort_share,
-        payload=params.payload(group.tip),
+        payload=payload,
     )
     if speed is not None:
         motion = cruising(
             motion,
             checker,
             dict([speed]),
-            scaling=(velocity, acceleration),
+            scaling=factors,
             effort_share=params.effort_share,
-            payload=params.payload(group.tip),
+            payload=payload,
         )
     return motion.points(PlanOptions().time_step)

@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from action_msgs.msg import GoalStatus
 from control_msgs.action import FollowJointTrajectory
 from moveit_msgs.msg import MoveItErrorCodes
@@ -35,6 +36,7 @@ from motion_nodes.ros.messages.trajectory_messages import fill_seconds, seconds
 from motion_nodes.ros.names import JOINT_CONTROLLER
 from motion_nodes.ros.node import FramedParams, MotionNode
 from motion_nodes.ros.parameters import param
+from motion_nodes.typing import Array
 
 Codes = MoveItErrorCodes
 Results = FollowJointTrajectory.Result
@@ -408,6 +410,13 @@ class TrajectoryExecution:
             motion.stop(cause, reason)
         return len(motions)
 
+    def stop_older(self, motion: ExecutedMotion) -> None:
+        """Stop all motions that are older than a motion."""
+        with self._lock:
+            older = [each for each in self._motions if each.number < motion.number]
+        for each in older:
+            each.stop(StopCause.NEWER, f"{StopCause.NEWER.value}: {motion.label}")
+
     def settle(self, motion: ExecutedMotion) -> None:
         """Wait until preempted trajectories have ended and the joints of a motion are at rest.
 
@@ -435,11 +444,13 @@ class TrajectoryExecution:
                 )
             motion.pause(MONITOR_PERIOD)
 
-    def validate(self, message: JointTrajectory) -> None:
+    def validate(self, message: JointTrajectory, braking: Array | None = None) -> None:
         """Validate the start of a trajectory against the current state.
 
         Args:
             message: the trajectory; those of clients are checked by :func:`.trajectory_from`.
+            braking: deceleration with which joints that still move stop before it begins
+                [rad/s^2 or m/s^2], shape (n,); None: they stand.
 
         Raises:
             RequestRejected: an unknown or old state, or a first point farther from the current
@@ -450,12 +461,14 @@ class TrajectoryExecution:
             # Without a start position, the controller moves to this point from the current state.
             return
         tolerance, turns = self._node.params.start_tolerance, self._state.turns
-        chosen = joint_indices(message.joint_names, names)
+        chosen, ways = joint_indices(message.joint_names, names), np.zeros(len(names))
+        if braking is not None:
+            ways = self._state.ways_to_rest(braking)
         distances = turns.select(chosen).distance(current[chosen], first.positions).tolist()
-        for name, position, distance in zip(
-            message.joint_names, first.positions, distances, strict=True
+        for name, position, distance, way in zip(
+            message.joint_names, first.positions, distances, ways[chosen].tolist(), strict=True
         ):
-            if not distance <= tolerance:
+            if not distance <= tolerance + way:
                 raise StartRefused(
                     Codes.CONTROL_FAILED,
                     f"the trajectory starts with {name} at {position:.4f}, but it is at "

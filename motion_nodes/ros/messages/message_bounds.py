@@ -40,8 +40,6 @@ NUMBERS: dict[tuple[str, str], Bound] = {
     ("control_msgs/GripperCommand", "max_effort"): bounds.EFFORT,
     ("moveit_msgs/JointConstraint", "*"): bounds.JOINT_POSITION,
     ("moveit_msgs/OrientationConstraint", "*"): bounds.ANY,
-    ("moveit_msgs/MotionPlanRequest", "allowed_planning_time"): bounds.PLANNING_TIME,
-    ("moveit_msgs/PositionIKRequest", "timeout"): bounds.SOLVING_TIME,
     ("control_msgs/SetOdometry_Request", "*"): bounds.EARTH_LENGTH,
     ("std_msgs/Float64MultiArray", "data"): bounds.JOINT_POSITION,
     # Not used; unknown covariances are often given as large numbers.
@@ -149,7 +147,7 @@ def _new_checker(kind: type[Any], inherited: Bound | None) -> Check:
     if name in ("builtin_interfaces/Time", "std_msgs/Header"):
         return _header if name.endswith("Header") else _nothing
     if name == "builtin_interfaces/Duration":
-        return _duration(inherited or bounds.DURATION)
+        return _nothing  # "forever" is often the largest one
     checks: list[tuple[str, Check]] = []
     for field, form in kind.get_fields_and_field_types().items():
         check = _field_check(name, field, form, inherited)
@@ -210,14 +208,6 @@ def _nothing(_value: Any, _path: str, _lengths: Bound) -> None:
 
 def _header(header: Any, path: str, _lengths: Bound) -> None:
     _check_text(header.frame_id, f"{path}.frame_id", bounds.NAME_LENGTH)
-
-
-def _duration(bound: Bound) -> Check:
-    def check(duration: Any, path: str, _lengths: Bound) -> None:
-        if not bound.allows(duration.sec):
-            raise _beyond(path, float(duration.sec), bound)
-
-    return check
 
 
 def _number(bound: Bound | None) -> Check:

@@ -207,6 +207,20 @@ def fill_robot_state(state: RobotState, joints: Mapping[str, float]) -> None:
     state.joint_state.position = list(joints.values())
 
 
+def bounded(value: float, most: float, what: str, notes: list[str]) -> float:
+    """Return a time [s] or a max that replaces it, with a note.
+
+    Args:
+        value: time of a request [s].
+        most: the max [s].
+        what: its name, for the note.
+        notes: for the client.
+    """
+    if value > most:
+        notes.append(f"{what} is {value:g} s; {most:g} s is used, the max")
+    return min(value, most)
+
+
 def seconds_of(duration: Any, what: str) -> float:
     """Return a duration [s]; 0 stands for the server's default.
 

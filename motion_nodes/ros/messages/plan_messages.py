@@ -32,7 +32,12 @@ from motion_nodes.core.robot.robot import Group
 from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory
 from motion_nodes.errors import InvalidCommand, UnknownFrame, did_you_mean
 from motion_nodes.ros.messages.constraints import GoalContext
-from motion_nodes.ros.messages.moveit_messages import RequestRejected, fill_robot_state, pose_of
+from motion_nodes.ros.messages.moveit_messages import (
+    RequestRejected,
+    bounded,
+    fill_robot_state,
+    pose_of,
+)
 from motion_nodes.typing import Array
 
 if TYPE_CHECKING:
@@ -42,6 +47,11 @@ Codes = MoveItErrorCodes
 
 MIN_SCALING = 1e-6
 """Min scaling factor; with smaller ones the numbers of a motion overflow."""
+
+MAX_PLANNING_TIME = 600.0
+"""[s] Max planning time of a request, which occupies a thread for it."""
+MAX_REPLAN_DELAY = 60.0
+"""[s] Max delay between two replanning attempts."""
 
 PLAN_CODES = {
     PlanStatus.SOLVED: Codes.SUCCESS,
@@ -159,30 +169,41 @@ def display_message(
     return DisplayTrajectory(model_id=robot, trajectory_start=start, trajectory=list(trajectories))
 
 
-def scaling(value: float, what: str) -> float:
-    """Return a velocity or acceleration scaling factor; 0 stands for 1, as in MoveIt.
+def scaling(request: Any, notes: list[str], *, strict: bool = False) -> tuple[float, float]:
+    """Return the velocity and the acceleration scaling factor of a request.
+
+    As in MoveIt, 0 stands for 1, and a factor above 1 is 1, with a note.
 
     Args:
-        value: the factor.
-        what: its name, for errors.
+        request: with ``max_velocity_scaling_factor`` and ``max_acceleration_scaling_factor``.
+        notes: for the client.
+        strict: whether factors above 1 are rejected, as by Pilz' planners.
 
     Raises:
-        RequestRejected: it is neither 0 nor in [MIN_SCALING, 1].
+        RequestRejected: a factor is neither 0 nor at least MIN_SCALING.
     """
-    if not (value == 0.0 or MIN_SCALING <= value <= 1.0):
-        raise RequestRejected(
-            Codes.INVALID_MOTION_PLAN,
-            f"{what} is {value}; allowed is {MIN_SCALING:g} to 1, or 0 for 1",
-        )
-    return value or 1.0
+    factors = []
+    for what in ("max_velocity_scaling_factor", "max_acceleration_scaling_factor"):
+        value = getattr(request, what)
+        above = 1.0 < value < math.inf and not strict
+        if not (value == 0.0 or MIN_SCALING <= value <= 1.0 or above):
+            raise RequestRejected(
+                Codes.INVALID_MOTION_PLAN,
+                f"{what} is {value}; allowed is {MIN_SCALING:g} to 1, or 0 for 1",
+            )
+        if above:
+            notes.append(f"{what} is {value:g}; 1 is used, the max")
+        factors.append(1.0 if above else value or 1.0)
+    return factors[0], factors[1]
 
 
-def planning_time(value: float, default: float) -> float:
+def planning_time(value: float, default: float, notes: list[str]) -> float:
     """Return the planning timeout [s].
 
     Args:
         value: ``allowed_planning_time`` of a request; 0 stands for the default.
         default: default timeout [s].
+        notes: for the client; one above MAX_PLANNING_TIME is bounded.
 
     Raises:
         RequestRejected: it is negative or not finite.
@@ -192,7 +213,7 @@ def planning_time(value: float, default: float) -> float:
             Codes.PLANNING_FAILED,
             f"allowed_planning_time is {value} s; give a positive time, or 0 for {default:g} s",
         )
-    return value or default
+    return bounded(value, MAX_PLANNING_TIME, "allowed_planning_time", notes) or default
 
 
 Path = tuple[tuple[float, ...], ...]
@@ -249,7 +270,7 @@ def moving_joints(state: Any) -> list[str]:
 
 
 def options_not_used(options: Any) -> list[str]:
-    """Return notes on fields of PlanningOptions that are set but have no effect."""
+    """Return notes on fields of PlanningOptions that have no effect, or less than they say."""
     notes = []
     if options.look_around:
         notes.append(
@@ -260,6 +281,8 @@ def options_not_used(options: Any) -> list[str]:
         notes.append(
             "max_safe_execution_cost is not used: paths through unknown space have no cost here"
         )
+    if options.replan:
+        bounded(options.replan_delay, MAX_REPLAN_DELAY, "replan_delay", notes)
     return notes
 
 
