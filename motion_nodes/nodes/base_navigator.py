@@ -23,6 +23,7 @@ from motion_nodes.core.navigation.planar_geometry import PlanarPath, Pose2
 from motion_nodes.core.robot.bounds import EARTH_LENGTH
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError
+from motion_nodes.nodes.navigation.costmaps import CostmapServices
 from motion_nodes.nodes.navigation.navigation_actions import NavigationServer
 from motion_nodes.nodes.navigation.navigation_requests import (
     NavigationPlan,
@@ -46,6 +47,7 @@ from motion_nodes.nodes.navigation.navigator_params import (
 )
 from motion_nodes.nodes.navigation.obstacle_inputs import AHEAD, ObstacleInputs, sensor_poses
 from motion_nodes.nodes.navigation.path_planning import PathPlanning
+from motion_nodes.nodes.navigation.waiting import AbsentActions, WaitServer
 from motion_nodes.ros import qos
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import ACK_TIMEOUT, set_stamp, stamp_ns
@@ -117,15 +119,22 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
             self, self._pending, params.feedback_rate
         )
         self._paths = PathPlanning(self, planned_base(self._config, avoidance.footprint))
+        self._waits = WaitServer(self, params.feedback_rate)
+        self._absent = AbsentActions(self) if params.refuse_absent else None
         self._command = TwistStamped()
         frames = self.robot.description.frames
         self.odom_frame, self.base_frame = frames.odom, frames.base
         self._reset()
+        self._costmaps = CostmapServices(self, self._paths, self._obstacles)
 
     def release(self) -> None:
         """Destroy the actions and the transform buffer."""
         if getattr(self, "_server", None) is not None:
             assert self._server is not None
+            self._costmaps.destroy()
+            self._waits.destroy()
+            if self._absent is not None:
+                self._absent.destroy()
             self._pending.destroy()
             self._paths.destroy()
             self._server.destroy()

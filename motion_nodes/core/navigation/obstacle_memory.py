@@ -421,6 +421,19 @@ class ObstacleMemory:
             self.points = self.points[kept]
             self._times, self._sources = self._times[kept], self._sources[kept]
 
+    def remove(self, pose: Pose2, size: float, *, inside: bool) -> None:
+        """Remove the points in or outside of a square along the axes of the odometry frame.
+
+        Args:
+            pose: its centre, in the odometry frame.
+            size: its edge [m].
+            inside: whether those in it are removed, or the others.
+        """
+        within = (np.abs(self.points - (pose.x, pose.y)) <= 0.5 * size).all(axis=1)
+        kept = within != inside
+        self.points = self.points[kept]
+        self._times, self._sources = self._times[kept], self._sources[kept]
+
     def around(self, pose: Pose2) -> Array:
         """Return the points in the base frame at a pose [m], shape (n, 2)."""
         return into_base(self.points, pose)

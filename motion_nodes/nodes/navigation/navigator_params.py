@@ -202,6 +202,11 @@ class NavigatorParams(RobotParams):
         10.0, doc="Max age of the stamp of goal_pose messages, and of goals in frames that move "
             "with the base; older ones are rejected.", unit="s", gt=0.0, le=3600.0,
     )  # fmt: skip
+    refuse_absent: bool = param(
+        True, doc="Offer assisted_teleop, dock_robot, undock_robot and follow_gps_waypoints, and "
+            "reject their goals, instead of letting clients wait; false where another node serves "
+            "them.", read_only=True,
+    )  # fmt: skip
     feedback_rate: float = param(
         10.0, doc="Publish rate of the action feedback.", unit="Hz", gt=0.0, le=100.0,
         read_only=True,

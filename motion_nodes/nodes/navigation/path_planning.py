@@ -19,6 +19,7 @@ from motion_nodes.core.navigation.map_planner import (
     METHODS,
     MOST_CELLS,
     GridPlanConfig,
+    GridPlanner,
     MapPlanner,
     NoGridPath,
     OccupancyGrid,
@@ -124,6 +125,17 @@ class PathPlanning:
         frame, planner = self._map
         self._map = frame, self._planner(planner.grid)
 
+    def set_map(self, frame: str, grid: OccupancyGrid) -> None:
+        """Replace the map, from any thread; goals under way keep their paths."""
+        self._map = frame, self._planner(grid)
+        self._jobs.submit(self._host.tree.update)  # subscribes to the transforms of its frame
+
+    @property
+    def planner(self) -> tuple[str, GridPlanner | None]:
+        """Frame of the map, and the planner of its cells; None without a map."""
+        frame, planner = self._map
+        return frame, planner.by_cells if planner.grid is not None else None
+
     @property
     def has_map(self) -> bool:
         """Whether goals are planned on a map."""
@@ -191,8 +203,7 @@ class PathPlanning:
         except MotionError as error:
             self._host.warn("map", f"map ignored: {error}")
             return
-        self._map = frame, self._planner(grid)
-        self._host.tree.update()
+        self.set_map(frame, grid)
 
     def _begin(self, goal: ActionGoal) -> None:
         """Convert the poses, in the executor, and plan in the thread."""
