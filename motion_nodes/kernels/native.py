@@ -66,7 +66,7 @@ def _initialized() -> None:
 def _target_machine(cpu: Cpu) -> Any:
     _initialized()
     return llvm.Target.from_triple(cpu.triple).create_target_machine(
-        cpu=cpu.name, features=cpu.features, opt=2, reloc="pic", codemodel="small", jit=True
+        cpu=cpu.name, features=cpu.features, opt=1, reloc="pic", codemodel="small", jit=True
     )
 
 
@@ -75,7 +75,8 @@ def compiled(text: str, cpu: Cpu) -> bytes:
 
     Generated code has no common subexpressions, and keeps loop-carried values in phi instructions.
     LLVM's optimization passes are therefore skipped: only instruction selection, scheduling and
-    register allocation run.
+    register allocation run. Level 2 instead of 1 would emit as many instructions in another order,
+    no faster ones, and take twice as long for the poses of a humanoid.
 
     Raises:
         RuntimeError: the text is not valid LLVM assembly, or the CPU is not supported.

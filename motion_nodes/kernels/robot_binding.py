@@ -60,15 +60,8 @@ def robot_calls(arrays: PackedArrays, *, generic: bool = False) -> RobotCalls:
         arrays: the robot.
         generic: True for kernels that serve any robot: about a hundred times slower per call, but
             nothing is compiled per robot, which is faster for a few calls.
-
-    Raises:
-        CodeGenerationError: code cannot be generated on this machine (not raised if ``generic``).
     """
-    if generic:
-        return GenericCalls(arrays)
-    calls = GeneratedCalls(arrays)
-    calls.load_frames()
-    return calls
+    return GenericCalls(arrays) if generic else GeneratedCalls(arrays)
 
 
 class GeneratedCalls:

@@ -393,6 +393,7 @@ class SceneFollowing:
 def _follower(node: MotionNode[Any], place: Placement, placed: RobotPlacement) -> SceneFollower:
     robot = placed.robot
     kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
+    kinematics.warm_up(())
     frames = RobotFrames(kinematics, _NoTransforms(), "")
     return SceneFollower(node, robot, kinematics, frames, place.namespace)
 

@@ -53,8 +53,9 @@ class RobotStateNode(RobotNode[RobotStateParams]):
     def configure(self) -> None:
         """Compile the kinematics and create the publishers."""
         tree = self.robot.tree
-        self._kinematics = Kinematics(tree)
-        self._kinematics.warm_up()
+        # In the base frame as elsewhere, so that the robot's code is compiled once.
+        self._kinematics = Kinematics(tree, base=self.robot.base_frame)
+        self._kinematics.warm_up(())
         packed = tree.packed
         moving = packed.q_index >= 0
         self._moving = np.flatnonzero(moving)
@@ -96,8 +97,8 @@ class RobotStateNode(RobotNode[RobotStateParams]):
             self.idle(REST_RATE)
             return
         self._sent = position.copy()
-        X_WF = self._kinematics.frames(position)
-        X_PC = inverse(X_WF[self._parents]) @ X_WF[self._moving]
+        X_BF = self._kinematics.frames(position)
+        X_PC = inverse(X_BF[self._parents]) @ X_BF[self._moving]
         self._sender.send(X_PC, self._state.stamp_ns)
 
     def waiting_for(self) -> str:

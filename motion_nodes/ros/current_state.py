@@ -281,7 +281,7 @@ class RobotFrames:
     def of_robot(cls, robot: Robot, tree: Transforms, prefix: str) -> RobotFrames:
         """Return the lookup of a robot, whose kinematics are compiled; arguments as above."""
         kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
-        kinematics.warm_up()
+        kinematics.warm_up(())
         return cls(kinematics, tree, prefix)
 
     def destroy(self) -> None:

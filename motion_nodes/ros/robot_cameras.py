@@ -336,7 +336,7 @@ class RobotCameras:
         """
         self._node, params, robot = node, node.params, node.robot
         self.kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
-        self.kinematics.warm_up()
+        self.kinematics.warm_up(())
         prefix = frame_prefix(node, params.tf_frame_prefix)
         self._tree = TransformTree(node)
         self.poses = SensorPoses(self.kinematics, self._tree, prefix, frame)

@@ -187,7 +187,7 @@ def test_where_llvm_fails_the_reason_is_given(monkeypatch, tmp_path):
 
     monkeypatch.setattr(native, "compiled", fails)
     with pytest.raises(robot_codegen.CodeGenerationError) as raised:
-        robot_calls(arrays_of(32))
+        robot_calls(arrays_of(32)).frames()
     assert raised.value.__cause__ is reason
     cpu = native.host_cpu()
     for part in (str(reason), native.toolchain(), cpu.triple, cpu.name):

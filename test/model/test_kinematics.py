@@ -319,6 +319,44 @@ def test_after_warm_up_nothing_is_compiled(monkeypatch, tmp_path):
         cold.pose(q, "link0")  # the guard itself works
 
 
+def test_the_code_of_all_poses_gives_the_pose_of_each_frame(monkeypatch, tmp_path):
+    monkeypatch.setenv("MOTION_NODES_CACHE_DIR", str(tmp_path))  # nothing is kept there
+    tree = random_tree(79, 5)
+    texts = []
+    compiled = native.compiled
+    monkeypatch.setattr(
+        native, "compiled", lambda text, cpu: texts.append(text) or compiled(text, cpu)
+    )
+    kinematics, oracle = Kinematics(tree), Kinematics(tree, generic=True)
+    kinematics.warm_up(())
+    q = np.random.default_rng(12).uniform(-2, 2, 5)
+    for frame in tree.frame_names:
+        np.testing.assert_allclose(
+            kinematics.pose(q, frame), oracle.pose(q, frame), rtol=0.0, atol=1e-13
+        )
+    assert len(texts) == 1
+    with pytest.raises(InvalidCommand):
+        kinematics.pose(q[:4], frame)
+    kinematics.jacobian(q, frame)
+    assert len(texts) == 2  # a frame's own code is compiled when it is needed
+    np.testing.assert_allclose(
+        kinematics.pose(q, frame), oracle.pose(q, frame), rtol=0.0, atol=1e-13
+    )
+
+
+def test_code_of_chosen_frames_is_compiled_without_that_of_all(monkeypatch, tmp_path):
+    monkeypatch.setenv("MOTION_NODES_CACHE_DIR", str(tmp_path))  # nothing is kept there
+    tree = random_tree(80, 5)
+    texts = []
+    compiled = native.compiled
+    monkeypatch.setattr(
+        native, "compiled", lambda text, cpu: texts.append(text) or compiled(text, cpu)
+    )
+    Kinematics(tree).warm_up([tree.frame_names[-1]])
+    assert len(texts) == 1
+    assert "frames_one" not in texts[0]
+
+
 def test_threads_do_not_mix_their_configurations(arm):
     rng = np.random.default_rng(11)
     inputs = rng.uniform(-2, 2, (4, 200, 9))

@@ -111,6 +111,7 @@ def self_spheres(
     ranges = {name: (links.index(name), links.index(name) + links.count(name)) for name in links}
     rigid = rigid_links(robot.tree)
     kinematics = Kinematics(robot.tree, base=robot.base_frame)
+    kinematics.warm_up(())
     for body in bodies:
         if body.name not in ranges and rigid[body.link] == rigid[robot.base_frame]:
             X = kinematics.pose(robot.home, body.link)

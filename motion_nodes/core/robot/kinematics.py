@@ -61,7 +61,7 @@ class Kinematics:
         base: str | None = None,
         generic: bool = False,
     ) -> None:
-        """Create the kinematics of a tree; may compile code, so not in a control loop.
+        """Create the kinematics of a tree; code is compiled by :meth:`warm_up`, or by first calls.
 
         Args:
             tree: kinematic tree of the robot.
@@ -91,9 +91,9 @@ class Kinematics:
         self._n = len(self.joint_names)
         self._calls = robot_calls(arrays, generic=generic)
         self.generated = self._calls.generated
-        self._frames = self._calls.frames()
         self._frames_shape = (len(self.frame_names), 4, 4)
         self._jacobian_shape = (6, self._n)
+        self._together = False  # whether the poses of all frames are loaded
         # By frame name, filled on first use.
         self._pose: dict[str, Run] = {}
         self._jacobian: dict[str, Run] = {}
@@ -102,19 +102,23 @@ class Kinematics:
     def warm_up(self, frames: Sequence[str] | None = None) -> None:
         """Compile or load the code for later calls.
 
-        The first compilation takes about 0.1 s per frame; later starts load the code from the cache
-        on disk.
+        The first compilation takes about 0.1 s per frame, and as long for the poses of all frames;
+        later starts load the code from the cache on disk.
 
         Args:
-            frames: frames whose pose or Jacobian will be used; default: all.
+            frames: frames whose Jacobian, or pose alone, will be used; empty: none, and the pose of
+                a frame is then taken from those of all; default: all frames, and the poses of all
+                at once.
 
         Raises:
             UnknownFrame: lists the frames.
         """
-        self._calls.load_frames()
+        if not frames:
+            self._calls.load_frames()
+            self._together = True
         for frame in self.frame_names if frames is None else frames:
             self._calls.load_row(self._row(frame))
-            for known in (self._pose, self._jacobian, self._both):
+            for known in (self._jacobian, self._both, self._pose):
                 self._find(known, frame)
 
     def frames(self, q: ArrayLike, out: Array | None = None) -> Array:
@@ -134,8 +138,9 @@ class Kinematics:
             out = np.empty(self._frames_shape)
         else:
             _check_out(out, self._frames_shape)
-        if self._frames(q, out):
-            self._retry(self._frames, q, out)
+        run = self._calls.frames()
+        if run(q, out):
+            self._retry(run, q, out)
         return out
 
     def pose(self, q: ArrayLike, frame: str) -> Array:
@@ -253,11 +258,21 @@ class Kinematics:
     def _find(self, known: dict[str, Run], frame: str) -> Run:
         """Return the compiled code for a frame; compile or load it if necessary."""
         row = self._row(frame)
+        own = frame in self._jacobian or frame in self._both
+        if known is self._pose and self._together and not own:
+            return functools.partial(self._pose_among_all, self._row_of_frame[frame])
         if known is self._pose:
             return known.setdefault(frame, self._calls.pose(row))
         if known is self._jacobian:
             return known.setdefault(frame, self._calls.jacobian(row))
         return known.setdefault(frame, self._calls.both(row))
+
+    def _pose_among_all(self, index: int, q: Array, out: Array) -> int:
+        """Write the pose of a frame as one of all; the arguments and result of generated code."""
+        X = np.empty(self._frames_shape)
+        refused = self._calls.frames()(q, X)
+        out[:] = X[index]
+        return refused
 
     def _row(self, frame: str) -> int:
         self._frame_index(frame)
@@ -318,14 +333,16 @@ def _check_out(out: Array, shape: tuple[int, ...]) -> None:
 
 @functools.lru_cache(maxsize=16)
 def _whole(robot: Robot) -> Kinematics:
-    return Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
+    kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
+    kinematics.warm_up(())
+    return kinematics
 
 
 class GroupKinematics:
     """Poses and Jacobians of a robot's frames in its base; see :class:`Kinematics`."""
 
     def __init__(self, robot: Robot, joints: Sequence[str], positions: ArrayLike) -> None:
-        """Create; code is compiled at the first use of a frame of this robot.
+        """Create; code of all poses is compiled first, that of a Jacobian at its first use.
 
         Args:
             robot: the robot.

@@ -222,6 +222,7 @@ class CollisionChecker:
         self.limits = robot.limits.select(self.joint_names)
         self._positions: Array = robot.home.copy()
         self._kinematics = Kinematics(robot.tree, base=robot.base_frame)
+        self._kinematics.warm_up(())
         self._links = link_bodies(robot)
         self._X_WB = frozen(np.eye(4))
         self.resolution = checked_steps(robot, self._links, self.joint_names, resolution)

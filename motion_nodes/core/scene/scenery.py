@@ -163,6 +163,7 @@ def _root_in_base(robot: Robot) -> Array:
             f"'{robot.tree.root}', so its planning scene cannot contain fixed objects."
         )
     kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
+    kinematics.warm_up(())
     return kinematics.pose(robot.home, robot.tree.root)
 
 
@@ -186,6 +187,7 @@ def _always_touching(robot: Robot, floor: WorldObject) -> set[str]:
     """Return the links whose spheres collide with the floor in every configuration."""
     bodies = {body.name: body.spheres for body in link_bodies(robot)}
     kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
+    kinematics.warm_up(())
     limits, rng = robot.limits, np.random.default_rng(1)
     low, high = np.maximum(limits.lower, -np.pi), np.minimum(limits.upper, np.pi)
     for q in (robot.home, *rng.uniform(low, np.maximum(low, high), (_SAMPLES, len(low)))):
@@ -205,6 +207,7 @@ def _heights(X_FL: Array, spheres: Array) -> Array:
 def _fixed_parts(name: str, robot: Robot, X_BR: Array) -> list[WorldObject]:
     """Return the fixed links of an arm that have collision geometry."""
     kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.tree.root)
+    kinematics.warm_up(())
     found = []
     for link in robot.tree.frame_names:
         parts: tuple[Part, ...] = link_parts(robot, link) if link in _fixed_links(robot) else ()

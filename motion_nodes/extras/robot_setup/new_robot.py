@@ -412,7 +412,7 @@ class _Making:
 def _compile_poses(tree: KinematicTree) -> None:
     """Compile what the collision checks need later: a second for many joints, without the GIL."""
     with contextlib.suppress(CodeGenerationError):  # raised again by the checks
-        Kinematics(tree, base=base_frame(tree))
+        Kinematics(tree, base=base_frame(tree)).warm_up(())
 
 
 def _tree(root: Any, file: Path) -> KinematicTree:

@@ -183,8 +183,8 @@ class ContactGuard:
             ripple = Ripple.of(own, damping, acceleration, 2.0 / params.update_rate)
             self._residual = EffortResidual(dynamics, ripple)
         self._kinematics = Kinematics(robot.tree, joints, base=robot.base_frame)
-        # Loads the code now: a later load would delay a tick of the controller.
-        self._kinematics.frames(robot.home[robot.indices(joints)])
+        # A later load would delay a tick of the controller.
+        self._kinematics.warm_up(())
         self._position: Array = robot.home
         self.wrench = self._make_wrench(params)
         """External wrench at the tool; None if it is not estimated."""
