@@ -73,6 +73,14 @@ USED = {
     "command_in_type": "servo.command_in_type",
     "incoming_command_timeout": "servo.incoming_command_timeout",
     "joint_limit_margins": "joint_limit_buffers",
+    **{
+        name: f"servo.{name}"
+        for name in (
+            "lower_singularity_threshold",
+            "hard_stop_singularity_threshold",
+            "leaving_singularity_threshold_multiplier",
+        )
+    },
     "scale.joint": "servo.scale.joint",
     "scale.linear": "servo.scale.linear",
     "scale.rotational": "servo.scale.rotational",
@@ -84,10 +92,7 @@ SERVO_WITHOUT_EFFECT = {
     "check_octomap_collisions": "the octomap is an object of the scene",
     "self_collision_proximity_threshold": "distances are those of rmpflow.yaml",
     "scene_collision_proximity_threshold": "distances are those of rmpflow.yaml",
-    "lower_singularity_threshold": "the policy is damped near singularities by itself",
-    "hard_stop_singularity_threshold": "the policy is damped near singularities by itself",
-    "leaving_singularity_threshold_multiplier": "the policy is damped near singularities by itself",
-    "singularity_step_scale": "the policy is damped near singularities by itself",
+    "singularity_step_scale": "the step towards a singularity has a fixed length",
     "publish_period": "references are sent at update_rate",
     "max_expected_latency": "references are sent at update_rate",
     "halt_all_joints_in_joint_mode": "joints at a limit stop alone",

@@ -196,11 +196,22 @@ def test_limits(policy):
     rests(policy)
 
 
-def test_singularities_do_not_exceed_velocities(policy):
+def test_singularities(policy):
     assert select(policy, Types.TWIST)
     fastest = FRANKA.group("arm").limits.velocity
     policy.arm.clear()
-    policy.client.repeat_for(policy.twist(linear_x=0.8, frame=FRANKA.base_frame), 1.5, rate=50.0)
+    codes, out = [], policy.twist(linear_x=0.8, frame=FRANKA.base_frame)
+
+    def halted() -> bool:
+        code = policy.servo_statuses.newest.code
+        codes.extend([code] if code not in codes else [])
+        return bool(code == ServoStatus.HALT_FOR_SINGULARITY)
+
+    policy.client.repeat(out, halted, "the end of reach", rate=50.0, within=40.0)
+    assert ServoStatus.DECELERATE_FOR_APPROACHING_SINGULARITY in codes
+    policy.client.repeat(out, lambda: abs(policy.tool_speed[0]) < 0.005, "rest", rate=50.0)
     rows = np.array([m.velocity[:7] for m in policy.arm.states.messages])
     assert (np.abs(rows) <= 1.2 * fastest).all()
+    back = policy.twist(linear_x=-0.8, frame=FRANKA.base_frame)
+    policy.client.repeat(back, lambda: policy.tool_speed[0] < -0.05, "the way back", rate=50.0)
     rests(policy)

@@ -503,6 +503,17 @@ class RmpflowPolicy:
         X_BT = self._evaluator.tool_pose(np.concatenate((q, self._watched_q)))
         return np.asarray(self._surroundings.X_WB @ X_BT)
 
+    def tool_jacobian(self, active_q: Array) -> Array:
+        """Return the Jacobian of the tool in the world's axes [m, rad], shape (6, n).
+
+        Args:
+            active_q: positions of the active joints [rad or m], shape (n,).
+        """
+        q = np.concatenate((active_q, self._watched_q))
+        J = self._evaluator.tool_jacobian(q)[:, : len(active_q)]
+        R_WB = self._surroundings.X_WB[:3, :3]
+        return np.concatenate((R_WB @ J[:3], R_WB @ J[3:]))
+
     def sphere_positions(self) -> Array:
         """Return the spheres of the policy's own state in the world [m], shape (s, 4)."""
         if self._state is None:

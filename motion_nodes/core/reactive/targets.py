@@ -11,11 +11,13 @@ compensates the lag behind a moving target, whose twist is estimated from its su
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from motion_nodes.core.reactive.numpy_policy import ANGLE_WEIGHT, Goal
+from motion_nodes.core.reactive.singularity import TwistScale
 from motion_nodes.core.robot.poses import rotation_vector, turned
 from motion_nodes.core.robot.rmpflow_settings import (
     AxisTarget,
@@ -31,8 +33,11 @@ if TYPE_CHECKING:
 
 _MOST_PULL = 0.7  # fraction of an RMP's max attraction that may be used against its damping
 _MOST_TURN = 0.5  # [rad] max lead
-_LEASH = 0.02  # [m] max distance of the integrated position from the tool
+_LEASH = 0.02  # [m] max distance of the integrated position from the tool, along the twist
 _TURN_LEASH = 0.1  # [rad]
+_OFF_LINE = 0.02  # [m] distance from the line of a twist at which the target stands
+_OFF_TURN = 0.1  # [rad]
+_SAME_LINE = 0.7  # min cosine between twists of one line
 _JOINT_LEASH = 0.2  # [rad or m]
 
 
@@ -80,30 +85,47 @@ def tool_lead(twist: Array, settings: RmpflowSettings) -> Array:
 
 
 class TwistServo:
-    """Integrates a tool twist to a target pose, with a bounded distance from the tool."""
+    """Integrates a tool twist to a target pose.
+
+    Along the command the target stays within a bounded distance of the tool; across it, it stays
+    where it was. While the tool is off this line, as at the end of its reach, the target advances
+    more slowly, so that the tool does not leave the line for the sake of the velocity. Another
+    direction begins a line where the tool is: only moving back may bring it there.
+    """
 
     def __init__(self, X_WT: Array) -> None:
         """Start at the current tool pose in the world, shape (4, 4)."""
-        self._X = X_WT.copy()
+        self._X, self._direction = X_WT.copy(), np.zeros(6)
+        self.share = 1.0
+        """Fraction of the twist that the target follows, 0 to 1."""
 
-    def target(self, X_WT: Array, twist: Array, dt: float, lead: Array) -> Array:
+    def target(self, X_WT: Array, twist: Array, dt: float, lead: Callable[[Array], Array]) -> Array:
         """Return the target pose of the tool in the world, shape (4, 4).
 
         Args:
             X_WT: current pose of the tool in the world, shape (4, 4).
             twist: linear [m/s] and angular velocity [rad/s] of the tool, in the world's axes (6,).
             dt: time since the last call [s].
-            lead: of the target, as from :func:`tool_lead`, shape (6,).
+            lead: returns the lead of the target for a twist, as :func:`tool_lead`.
         """
-        v, w = twist[:3], twist[3:]
-        self._X[:3, 3] += dt * v
-        self._X[:3, :3] = turned(self._X[:3, :3], dt * w)
-        self._X[:3, 3] = X_WT[:3, 3] + _shortened(self._X[:3, 3] - X_WT[:3, 3], _LEASH)
-        away = np.array(rotation_vector(self._X[:3, :3] @ X_WT[:3, :3].T))
-        self._X[:3, :3] = turned(X_WT[:3, :3], _shortened(away, _TURN_LEASH))
+        speed = _length(twist)
+        if speed > ZERO_SPEED and float(self._direction @ twist) < _SAME_LINE * speed:
+            self._X, self._direction, self.share = X_WT.copy(), twist / speed, 1.0
+        followed = self.share * twist
+        reached = self._X[:3, 3] + dt * followed[:3] - X_WT[:3, 3]
+        turned_to = turned(self._X[:3, :3], dt * followed[3:])
+        away = np.array(rotation_vector(turned_to @ X_WT[:3, :3].T))
+        along, across = _split(reached, twist[:3], _LEASH)
+        along_turn, across_turn = _split(away, twist[3:], _TURN_LEASH)
+        off = max(_length(across) / _OFF_LINE, _length(across_turn) / _OFF_TURN)
+        self.share = min(max(2.0 - 2.0 * off, 0.0), 1.0)
+        self._X[:3, 3] = X_WT[:3, 3] + along + _shortened(across, 2.0 * _OFF_LINE)
+        turn = along_turn + _shortened(across_turn, 2.0 * _OFF_TURN)
+        self._X[:3, :3] = turned(X_WT[:3, :3], turn)
+        ahead = lead(followed)
         X = np.eye(4)
-        X[:3, 3] = self._X[:3, 3] + lead[:3]
-        X[:3, :3] = turned(self._X[:3, :3], lead[3:])
+        X[:3, 3] = self._X[:3, 3] + ahead[:3]
+        X[:3, :3] = turned(self._X[:3, :3], ahead[3:])
         return X
 
 
@@ -127,8 +149,22 @@ class JogServo:
         return np.asarray(np.clip(self._q + lead, self._lower, self._upper))
 
 
+def _split(vector: Array, direction: Array, most: float) -> tuple[Array, Array]:
+    """Return the parts of a vector along a direction, at most so long, and across it."""
+    length = _length(direction)
+    if length < ZERO_SPEED:
+        return np.zeros(3), vector
+    unit = direction / length
+    along = float(unit @ vector)
+    return min(max(along, -most), most) * unit, vector - along * unit
+
+
+def _length(vector: Array) -> float:
+    return float(np.linalg.norm(vector))
+
+
 def _shortened(vector: Array, most: float) -> Array:
-    length = float(np.linalg.norm(vector))
+    length = _length(vector)
     return vector if length <= most else np.asarray(vector * (most / length))
 
 
@@ -263,6 +299,8 @@ class TwistCommand:
 
     def __init__(self, twist: Array, at: float) -> None:
         self.twist, self.at = twist, at
+        self.scale = TwistScale()
+        """Of the twist, near a singularity."""
         self._servo: TwistServo | None = None
 
     def goal_at(self, policy: RmpflowPolicy, q: Array, dt: float, now: float) -> Goal:
@@ -270,7 +308,9 @@ class TwistCommand:
         X_WT = policy.tool_pose(q)
         if self._servo is None:
             self._servo = TwistServo(X_WT)
-        X = self._servo.target(X_WT, self.twist, dt, policy.tool_lead(self.twist))
+        # A twist of which nothing is left has no direction in which the target may be ahead.
+        twist = self.scale.share * self.twist
+        X = self._servo.target(X_WT, twist, dt, policy.tool_lead)
         return Goal(q.copy(), X[:3, 3], X[:3, :3])
 
     def place(self) -> None:

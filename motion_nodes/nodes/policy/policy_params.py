@@ -157,6 +157,19 @@ class _PolicyParams(FramedParams):
     servo_timeout: float = core_param(
         FollowerSettings, "command_timeout", name="servo.incoming_command_timeout"
     )
+    lower_singularity_threshold: float = core_param(
+        FollowerSettings, "lower_singularity_threshold", name="servo.lower_singularity_threshold"
+    )
+    hard_stop_singularity_threshold: float = core_param(
+        FollowerSettings,
+        "hard_stop_singularity_threshold",
+        name="servo.hard_stop_singularity_threshold",
+    )
+    leaving_singularity_threshold_multiplier: float = core_param(
+        FollowerSettings,
+        "leaving_singularity_threshold_multiplier",
+        name="servo.leaving_singularity_threshold_multiplier",
+    )
     smoothing: bool = param(
         False,
         name="smoothing.enabled",
@@ -226,7 +239,11 @@ def settings_of(params: Any, base: RmpflowSettings) -> RmpflowSettings:
 
 
 def follower_settings(params: Any) -> FollowerSettings:
-    """Return the settings of target tracking."""
+    """Return the settings of target tracking.
+
+    Raises:
+        InvalidConfig: inconsistent thresholds.
+    """
     return settings_from(
         params,
         FollowerSettings,

@@ -21,7 +21,8 @@ from visualization_msgs.msg import MarkerArray
 from motion_nodes.core.reactive.policy import RmpflowPolicy
 from motion_nodes.core.reactive.policy_inspection import PolicyInspector
 from motion_nodes.core.reactive.policy_state import Errors, Phase, PolicyView
-from motion_nodes.core.reactive.targets import FollowerCommand, JogCommand
+from motion_nodes.core.reactive.singularity import NearSingularity
+from motion_nodes.core.reactive.targets import FollowerCommand, JogCommand, TwistCommand
 from motion_nodes.core.robot.rmpflow_settings import RmpflowSettings
 from motion_nodes.ros.joint_topics import set_stamp
 from motion_nodes.ros.messages.markers import Colour, Markers
@@ -53,6 +54,12 @@ CLOSE = 0.1
 """Distance below which an obstacle is reported as the cause of a slow Servo motion [m]."""
 SLOWED, HALTED = 0.7, 0.2
 """Fractions of the commanded speed below which Servo is slowed down, and halted."""
+NEAR_SINGULARITY = {
+    NearSingularity.APPROACHING: ServoStatus.DECELERATE_FOR_APPROACHING_SINGULARITY,
+    NearSingularity.LEAVING: ServoStatus.DECELERATE_FOR_LEAVING_SINGULARITY,
+    NearSingularity.HALTED: ServoStatus.HALT_FOR_SINGULARITY,
+}
+"""Codes of scaled twists."""
 NEAR_LIMIT = 0.3
 """Distance from its limit below which a slow joint is reported as the cause [rad or m]: the limits'
 RMPs slow it down before it is there."""
@@ -254,6 +261,8 @@ class PolicyReports:
 
     def _servo_status(self, command: FollowerCommand, view: PolicyView) -> tuple[int, str]:
         """Return code and text of the cause of a slow Servo motion."""
+        if isinstance(command, TwistCommand) and command.scale.share < 1.0:
+            return NEAR_SINGULARITY[command.scale.cause], command.scale.cause.value
         share = self._inspector.share_of_speed(command)
         limited = self._limited_joint(command, view)
         if limited and (share <= SLOWED or isinstance(command, JogCommand)):

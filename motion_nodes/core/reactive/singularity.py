@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scale of tool twists near singular configurations, with the thresholds of MoveIt Servo.
+
+A twist towards a singularity is scaled down between two condition numbers of the Jacobian, and is 0
+beyond the second one. Away from it the second one is higher, and the twist is never 0, so that an
+arm can start there. Whether a twist approaches is the change of the condition number along the
+motion of the joints that it causes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from enum import Enum
+from typing import NamedTuple
+
+import numpy as np
+
+from motion_nodes.typing import Array
+
+STEP = 0.01
+"""Step of the fastest joint that shows whether a twist approaches the singularity [rad or m]."""
+CUT = 1e-3
+"""Ratio of singular values below which a direction of the tool cannot be reached."""
+LEAVING_SHARE = 0.1
+"""Min share of a twist away from a singularity."""
+SAMPLES = 20
+"""Configurations by which the directions are known that the arm reaches at all."""
+
+
+class NearSingularity(Enum):
+    """Where a twist moves, relative to a singularity."""
+
+    NO = "no"
+    APPROACHING = "approaching a singularity"
+    LEAVING = "leaving a singularity"
+    HALTED = "halted at a singularity; a twist away from it, or a jog of the joints, moves the arm"
+
+
+class TwistScale(NamedTuple):
+    """Scale of a twist, and its cause."""
+
+    share: float = 1.0
+    """Factor of the twist, 0 to 1."""
+    cause: NearSingularity = NearSingularity.NO
+
+
+class SingularityThresholds(NamedTuple):
+    """Condition numbers of the Jacobian, whose rows are in m and rad."""
+
+    lower: float
+    """Twists are scaled down from here; infinite: never."""
+    hard_stop: float
+    """Twists towards the singularity are 0 from here."""
+    leaving_multiplier: float
+    """Factor of the distance between both for twists away from the singularity."""
+
+    def share(self, condition: float, *, approaching: bool) -> float:
+        """Return the share of a twist at a condition number, 0 to 1.
+
+        Source: ``velocityScalingFactorForSingularity`` of moveit_servo (MoveIt 2, Jazzy).
+
+        Args:
+            condition: the condition number.
+            approaching: whether it grows.
+        """
+        factor = 1.0 if approaching else self.leaving_multiplier
+        room = factor * (self.hard_stop - self.lower)
+        if math.isinf(room):
+            return 1.0
+        least = 0.0 if approaching else LEAVING_SHARE
+        return min(max(1.0 - (condition - self.lower) / room, least), 1.0)
+
+
+class TwistScaler:
+    """Scales the twists of one tool."""
+
+    def __init__(self, jacobian: Callable[[Array], Array], lower: Array, upper: Array) -> None:
+        """Count the directions in which the tool can move at all, such as 3 of a planar arm.
+
+        Args:
+            jacobian: returns the Jacobian of the tool at joint positions, shape (6, n).
+            lower: position limits of the joints [rad or m], shape (n,); may be infinite.
+            upper: the same.
+        """
+        self._jacobian = jacobian
+        random = np.random.default_rng(0)
+        low, high = np.maximum(lower, -math.pi), np.minimum(upper, math.pi)
+        samples = (random.uniform(low, np.maximum(low, high)) for _ in range(SAMPLES))
+        self._rank = max(int(np.linalg.matrix_rank(jacobian(q), tol=1e-9)) for q in samples)
+
+    def scale(self, q: Array, twist: Array, thresholds: SingularityThresholds) -> TwistScale:
+        """Return the scale of a twist.
+
+        Args:
+            q: joint positions [rad or m], shape (n,).
+            twist: of the tool, in the axes of the Jacobian [m/s, rad/s], shape (6,).
+            thresholds: condition numbers.
+        """
+        if math.isinf(thresholds.lower) or not twist.any() or self._rank == 0:
+            return TwistScale()
+        U, values, Vt = np.linalg.svd(self._jacobian(q), full_matrices=False)
+        condition = self._condition(values)
+        if condition <= thresholds.lower:
+            return TwistScale()
+        # In a singular direction the joints hardly move the tool; their motion there would be any.
+        kept = values > CUT * values[0]
+        forward = Vt[kept].T @ ((U[:, kept].T @ twist) / values[kept])
+        ahead = q + STEP * forward / max(float(np.abs(forward).max()), STEP)
+        nearer = self._condition(np.linalg.svd(self._jacobian(ahead), compute_uv=False))
+        approaching = nearer > condition
+        share = thresholds.share(condition, approaching=approaching)
+        if not approaching:
+            return TwistScale(share, NearSingularity.LEAVING)
+        cause = NearSingularity.APPROACHING if share > 0.0 else NearSingularity.HALTED
+        return TwistScale(share, cause)
+
+    def _condition(self, values: Array) -> float:
+        """Return the condition number by the singular values, largest first."""
+        least = float(values[self._rank - 1])
+        return float(values[0]) / least if least > 0.0 else math.inf
