@@ -107,7 +107,7 @@ class TwistScaler:
         kept = values > CUT * values[0]
         forward = Vt[kept].T @ ((U[:, kept].T @ twist) / values[kept])
         ahead = q + STEP * forward / max(float(np.abs(forward).max()), STEP)
-        nearer = self._condition(np.linalg.svd(self._jacobian(ahead), compute_uv=False))
+        nearer = self._condition(np.asarray(np.linalg.svd(self._jacobian(ahead))[1]))
         approaching = nearer > condition
         share = thresholds.share(condition, approaching=approaching)
         if not approaching:
