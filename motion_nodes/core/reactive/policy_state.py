@@ -395,8 +395,8 @@ class FollowerSettings:
 
     lower_singularity_threshold: float = setting(
         17.0,
-        doc="Condition number of the Jacobian from which twists are scaled down, as in MoveIt "
-        "Servo. Infinity: never.",
+        doc="Condition number of the Jacobian, with lengths in units of the reach, from which "
+        "twists are scaled down, as in MoveIt Servo. Infinity: never.",
         ge=1.0,
         inf=True,
     )

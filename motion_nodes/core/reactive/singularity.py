@@ -4,7 +4,8 @@
 A twist towards a singularity is scaled down between two condition numbers of the Jacobian, and is 0
 beyond the second one. Away from it the second one is higher, and the twist is never 0, so that an
 arm can start there. Whether a twist approaches is the change of the condition number along the
-motion of the joints that it causes.
+motion of the joints that it causes. Lengths are in units of the arm's reach: in metres the numbers
+of a small arm would be those of a singular one everywhere. Arms of about 1 m have those of Servo.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class TwistScale(NamedTuple):
 
 
 class SingularityThresholds(NamedTuple):
-    """Condition numbers of the Jacobian, whose rows are in m and rad."""
+    """Condition numbers of the Jacobian, whose rows are in units of the reach, and in rad."""
 
     lower: float
     """Twists are scaled down from here; infinite: never."""
@@ -86,8 +87,10 @@ class TwistScaler:
         self._jacobian = jacobian
         random = np.random.default_rng(0)
         low, high = np.maximum(lower, -math.pi), np.minimum(upper, math.pi)
-        samples = (random.uniform(low, np.maximum(low, high)) for _ in range(SAMPLES))
-        self._rank = max(int(np.linalg.matrix_rank(jacobian(q), tol=1e-9)) for q in samples)
+        samples = [jacobian(random.uniform(low, np.maximum(low, high))) for _ in range(SAMPLES)]
+        self._rank = max(int(np.linalg.matrix_rank(J, tol=1e-9)) for J in samples)
+        self.reach = max(float(np.linalg.norm(J[:3], axis=0).max()) for J in samples) or 1.0
+        """Max distance of the tool from an axis, or 1 of prismatic joints [m]."""
 
     def scale(self, q: Array, twist: Array, thresholds: SingularityThresholds) -> TwistScale:
         """Return the scale of a twist.
@@ -99,21 +102,24 @@ class TwistScaler:
         """
         if math.isinf(thresholds.lower) or not twist.any() or self._rank == 0:
             return TwistScale()
-        U, values, Vt = np.linalg.svd(self._jacobian(q), full_matrices=False)
+        U, values, Vt = np.linalg.svd(self._scaled(self._jacobian(q)), full_matrices=False)
         condition = self._condition(values)
         if condition <= thresholds.lower:
             return TwistScale()
         # In a singular direction the joints hardly move the tool; their motion there would be any.
         kept = values > CUT * values[0]
-        forward = Vt[kept].T @ ((U[:, kept].T @ twist) / values[kept])
+        forward = Vt[kept].T @ ((U[:, kept].T @ self._scaled(twist)) / values[kept])
         ahead = q + STEP * forward / max(float(np.abs(forward).max()), STEP)
-        nearer = self._condition(np.asarray(np.linalg.svd(self._jacobian(ahead))[1]))
+        nearer = self._condition(np.asarray(np.linalg.svd(self._scaled(self._jacobian(ahead)))[1]))
         approaching = nearer > condition
         share = thresholds.share(condition, approaching=approaching)
         if not approaching:
             return TwistScale(share, NearSingularity.LEAVING)
         cause = NearSingularity.APPROACHING if share > 0.0 else NearSingularity.HALTED
         return TwistScale(share, cause)
+
+    def _scaled(self, rows: Array) -> Array:
+        return np.concatenate((rows[:3] / self.reach, rows[3:]))
 
     def _condition(self, values: Array) -> float:
         """Return the condition number by the singular values, largest first."""
