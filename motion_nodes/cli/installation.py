@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import platform
 import time
@@ -12,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from motion_nodes.core.control import joint_arbiter, state_plausibility
+from motion_nodes.core.control.cartesian_impedance import CartesianImpedance
 from motion_nodes.core.ik.chain import IkChain
 from motion_nodes.core.ik.solvers import make_solver
 from motion_nodes.core.planning.warm_up import load_planning
@@ -19,6 +21,8 @@ from motion_nodes.core.reactive.policy import RmpflowPolicy
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.loader import available_robots, load_description, load_robot
 from motion_nodes.core.robot.rmpflow_settings import RMPFLOW_FILE
+from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.errors import MotionError
 from motion_nodes.kernels.cache import cache_state
 from motion_nodes.kernels.cycle_code import compile_cycles
@@ -109,18 +113,26 @@ def compile_kernels(robots: Sequence[str]) -> None:
     """Compile the kernels of robots (default: all), and print the times."""
     _timed("control cycles", compile_cycles)
     for name in robots or sorted(available_robots()):
-        _timed(name, lambda name=name: _compile(name))  # type: ignore[misc]
+        _timed(name, lambda name=name: compile_robot(load_description(name)))  # type: ignore[misc]
 
 
-def _compile(name: str) -> None:
-    robot = load_description(name)
-    Kinematics(robot.tree).warm_up()
-    for group in robot.groups.values():
-        if group.tip is not None:
-            make_solver(IkChain.of_group(robot, group.name))
-    load_planning(robot)
+def compile_robot(robot: Robot) -> None:
+    """Compile the code that a suite of this robot needs, the longest first.
+
+    Args:
+        robot: the robot.
+    """
+    Kinematics(robot.tree, base=robot.base_frame).warm_up(())
     if robot.arm_joints and (robot.directory / RMPFLOW_FILE).is_file():
         RmpflowPolicy(robot)
+    for group in robot.groups.values():
+        if group.joints:
+            CollisionChecker(robot, group.joints)
+        if group.tip is not None:
+            make_solver(IkChain.of_group(robot, group.name))
+            with contextlib.suppress(MotionError):  # such as an arm without inertial parameters
+                CartesianImpedance(robot, group.name)
+    load_planning(robot)
 
 
 def _timed(name: str, work: Callable[[], None]) -> None:

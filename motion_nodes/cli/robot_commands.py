@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.live import Live
 
 from motion_nodes.cli.options import GroupOption, JsonOption, RobotArgument, SeedOption, robot_words
 from motion_nodes.cli.output import print_json, print_line, print_table, write_output
@@ -105,6 +106,7 @@ def new(
             seed=seed,
             ask=_ask_user if ask else take_guess,
             progress=progress,
+            aside=_compile if trial else None,
         )
         with _without_warnings():
             steps = _trial(made, progress) if trial else ()
@@ -115,6 +117,13 @@ def new(
         _report(made, steps, seconds)
     if not all(step.passed for step in steps):
         raise typer.Exit(1)
+
+
+def _compile(robot: Robot) -> None:
+    """Compile the code of a robot, in another process."""
+    from motion_nodes.cli.installation import compile_robot
+
+    compile_robot(robot)
 
 
 def _trial(made: NewRobot, progress: Callable[[str], None]) -> Sequence[TrialStep]:
@@ -169,8 +178,9 @@ def _progress(*, quiet: bool) -> Iterator[Callable[[str], None]]:
     if quiet or not console.is_terminal:
         yield lambda text: None
         return
-    with console.status("") as status:
-        yield lambda text: status.update(text)
+    # Without a thread that turns a wheel: new_robot forks.
+    with Live("", console=console, transient=True, auto_refresh=False) as line:
+        yield lambda text: line.update(text, refresh=True)
 
 
 def _report(made: NewRobot, steps: Sequence[TrialStep], seconds: float) -> None:

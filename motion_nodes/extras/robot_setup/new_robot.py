@@ -6,8 +6,9 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,7 @@ from motion_nodes.extras.robot_setup.robot_yaml_text import (
     rmpflow_settings,
     robot_data,
 )
+from motion_nodes.extras.robot_setup.second_process import begin_aside, decompose_meshes
 from motion_nodes.extras.robot_setup.urdf_repair import (
     add_axle,
     add_masses,
@@ -126,6 +128,7 @@ def new_robot(
     picture: bool = True,
     ask: Ask = take_guess,
     progress: Progress | None = None,
+    aside: Callable[[Robot], object] | None = None,
 ) -> NewRobot:
     """Create a robot's folder from a URDF, xacro or MJCF, atomically.
 
@@ -144,6 +147,7 @@ def new_robot(
         picture: whether a picture of the robot and its spheres is drawn.
         ask: answers questions with several possible answers; default: the most likely answer.
         progress: called with the name of each step.
+        aside: called with the robot in another process, where possible, while it is checked.
 
     Raises:
         InvalidDescription: the URDF cannot be used; names file, line and remedy.
@@ -162,10 +166,11 @@ def new_robot(
         report = progress or (lambda text: None)
         making = _Making(source, robot_name, target, findings, report)
         making.read(package_paths, allow_missing_meshes=allow_missing_meshes)
+        making.decompose_aside(Path(meshes) / "decomposed")
         making.find_groups(np.random.default_rng(seed))
         making.describe(spheres_accuracy)
         making.choose_states(seed)
-        return making.write(picture=picture)
+        return making.write(aside, picture=picture)
 
 
 def find_groups(urdf: str | Path, package_paths: Sequence[str | Path] = ()) -> tuple[Groups, str]:
@@ -216,6 +221,10 @@ class _Making:
             if add_missing_collisions(root, self._tree, self._geometries, findings):
                 self._tree = _tree(root, file)
             self._round_wheels()
+
+    def decompose_aside(self, folder: Path) -> None:
+        """Begin to compute the convex parts of meshes, which the last checks need."""
+        begin_aside(partial(decompose_meshes, self._source.root, self._search, folder))
 
     def _round_wheels(self) -> None:
         """Use the visual geometry of wheels whose collision geometry is not round."""
@@ -277,7 +286,8 @@ class _Making:
         """Find spheres and drives."""
         findings, mjcf, base, tree = self._findings, self._source.mjcf, self._base, self._tree
         sphere_fit.load()
-        threading.Thread(target=_compile_poses, args=(tree,)).start()
+        self._poses = threading.Thread(target=_compile_poses, args=(tree,))
+        self._poses.start()
         self._spheres, self._coverage = fit_spheres(self._geometries, accuracy, self._report)
         self._report("working out drives")
         limits = motion_limits(tree, findings)
@@ -374,7 +384,7 @@ class _Making:
         self._data["named_states"]["home"] = named_states(robot, Groups(), home, {})["home"]
         return preliminary_robot(self._data, self._tree, self._spheres.links, self._target)
 
-    def write(self, *, picture: bool) -> NewRobot:
+    def write(self, aside: Callable[[Robot], object] | None, *, picture: bool) -> NewRobot:
         """Write the folder, with a picture if there is something to show."""
         file, name, findings = self._source.file, self._name, self._findings
         texts: dict[str, str | bytes] = {ROBOT_FILE: self._robot_text()}
@@ -398,6 +408,9 @@ class _Making:
         self._report("writing the folder")
 
         def last(robot: Robot) -> dict[str, str | bytes]:
+            if aside is not None:
+                self._poses.join()
+                begin_aside(partial(aside, robot))
             changed = self._excess_pairs(robot)
             self._check_free_share(robot)
             checks = collision_sections(self._coverage, self._found, self._free)

@@ -221,14 +221,21 @@ def wheels_as_seen(
         search: finds meshes.
         base: frame in which z is up.
     """
+    candidates = [
+        joint
+        for joint in (tree.joints[name] for name in tree.joint_names)
+        if joint.kind is JointKind.CONTINUOUS
+        and (link := tree.links[joint.child]).visuals
+        and link.collisions
+    ]
+    if not candidates:
+        return {}
     known = {wheel.joint for wheel in find_wheels(tree, geometries, base)}
     poses = link_poses(tree, base)
     lows = {link: float(in_base(poses[link], g)[:, 2].min()) for link, g in geometries.items()}
     seen = {}
-    for joint in (tree.joints[name] for name in tree.joint_names if name not in known):
+    for joint in (each for each in candidates if each.name not in known):
         link = tree.links[joint.child]
-        if joint.kind is not JointKind.CONTINUOUS or not (link.visuals and link.collisions):
-            continue
         if link.name in lows and lows[link.name] < min(lows.values()) + _ON_FLOOR:
             with contextlib.suppress(InvalidDescription):
                 geometry = LinkGeometry.of_shapes(link.visuals, search.find)
