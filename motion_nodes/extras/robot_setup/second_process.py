@@ -50,7 +50,8 @@ def begin_aside(job: Callable[[], object]) -> None:
 
 
 def _run(job: Callable[[], object], parent: int) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    for number in (signal.SIGINT, signal.SIGTERM):  # not the parent's handlers
+        signal.signal(number, signal.SIG_DFL)
     die_with(parent)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
