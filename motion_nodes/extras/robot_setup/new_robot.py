@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import tempfile
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +13,6 @@ from typing import Any
 import numpy as np
 from lxml import etree  # type: ignore[import-untyped]
 
-from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.loader import ROBOT_FILE, load_robot
 from motion_nodes.core.robot.rmpflow_settings import RMPFLOW_FILE, rmpflow_text
 from motion_nodes.core.robot.robot import Robot
@@ -68,7 +65,6 @@ from motion_nodes.extras.robot_setup.robot_yaml_text import (
     rmpflow_settings,
     robot_data,
 )
-from motion_nodes.extras.robot_setup.second_process import begin_aside, decompose_meshes
 from motion_nodes.extras.robot_setup.urdf_repair import (
     add_axle,
     add_masses,
@@ -84,8 +80,8 @@ from motion_nodes.extras.robot_setup.wheels import (
     mecanum_evidence,
     wheels_as_seen,
 )
+from motion_nodes.extras.robot_setup.work_aside import begin_aside, compile_poses, decompose_meshes
 from motion_nodes.kernels import sphere_fit
-from motion_nodes.kernels.robot_codegen import CodeGenerationError
 from motion_nodes.typing import Array
 
 _LICENCE = "SPDX-License-Identifier: Apache-2.0\n"
@@ -286,8 +282,7 @@ class _Making:
         """Find spheres and drives."""
         findings, mjcf, base, tree = self._findings, self._source.mjcf, self._base, self._tree
         sphere_fit.load()
-        self._poses = threading.Thread(target=_compile_poses, args=(tree,))
-        self._poses.start()
+        self._poses = compile_poses(tree, base_frame(tree))
         self._spheres, self._coverage = fit_spheres(self._geometries, accuracy, self._report)
         self._report("working out drives")
         limits = motion_limits(tree, findings)
@@ -420,12 +415,6 @@ class _Making:
         kept = write_folder(self._target, texts, self._source.root, self._search, last)
         made = load_robot(self._target)
         return NewRobot(self._target, made, findings, self._coverage, self._found, self._free, kept)
-
-
-def _compile_poses(tree: KinematicTree) -> None:
-    """Compile what the collision checks need later: a second for many joints, without the GIL."""
-    with contextlib.suppress(CodeGenerationError):  # raised again by the checks
-        Kinematics(tree, base=base_frame(tree)).warm_up(())
 
 
 def _tree(root: Any, file: Path) -> KinematicTree:

@@ -16,7 +16,7 @@ from motion_nodes.core.scene.mesh_file import read_mesh
 from motion_nodes.extras.robot_setup.folder_files import write_stl
 from motion_nodes.extras.robot_setup.new_robot import new_robot
 from motion_nodes.extras.robot_setup.robot_source import search_from
-from motion_nodes.extras.robot_setup.second_process import begin_aside, decompose_meshes
+from motion_nodes.extras.robot_setup.work_aside import begin_aside, decompose_meshes
 
 
 def test_the_parts_of_all_meshes_are_found_by_the_checks_of_the_folder(tmp_path, monkeypatch):

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Work of a second process while a robot's folder is made; its results are found on the disk.
+"""Work of a second processor while a robot's folder is made; results are found on the disk.
 
 Convex parts of meshes and code of the robot are needed by the last checks, the trial and the first
-start. Each takes seconds of one processor, and none depends on what is found meanwhile.
+start. Each takes seconds, and none depends on what is found meanwhile. The compiler works without
+Python's global lock, so a thread is enough for a single call of it; the rest has another process.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from typing import Any
 
 from lxml import etree  # type: ignore[import-untyped]
 
-from motion_nodes.core.robot.tree import Mesh
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.tree import KinematicTree, Mesh
 from motion_nodes.core.robot.urdf import read_urdf
 from motion_nodes.core.scene.convex_decomposition import convex_parts, fills_its_hull
 from motion_nodes.core.scene.mesh_file import read_mesh
@@ -29,6 +31,7 @@ from motion_nodes.extras.robot_setup.folder_files import copy_meshes
 from motion_nodes.extras.robot_setup.package_search import PackageSearch
 from motion_nodes.kernels.cache import in_turns
 from motion_nodes.kernels.parent_death import die_with
+from motion_nodes.kernels.robot_codegen import CodeGenerationError
 
 
 def begin_aside(job: Callable[[], object]) -> None:
@@ -78,3 +81,23 @@ def decompose_meshes(root: Any, search: PackageSearch, folder: Path) -> None:
     meshes = dict.fromkeys(shape for shape in shapes if isinstance(shape, Mesh))
     solids = [read_mesh(folder / mesh.filename, mesh.scale) for mesh in meshes]
     in_turns(partial(convex_parts, solid) for solid in solids if not fills_its_hull(solid))
+
+
+def compile_poses(tree: KinematicTree, base: str) -> threading.Thread:
+    """Begin to compile the poses of all links, which takes a second for many joints.
+
+    Args:
+        tree: the robot.
+        base: frame of the poses.
+
+    Returns:
+        The thread.
+    """
+
+    def run() -> None:
+        with contextlib.suppress(CodeGenerationError):  # raised again by the checks
+            Kinematics(tree, base=base).warm_up(())
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread
