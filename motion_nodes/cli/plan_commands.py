@@ -93,7 +93,7 @@ def plan(
     start = subject.configuration(begin, "--from")
     goal = _goal(subject, end, PoseWords(to_position, to_rpy, to_quat))
     options = PlanOptions(
-        planner=_known_planner(planner),
+        planner=known_planner(planner),
         velocity_scaling=velocity,
         acceleration_scaling=acceleration,
     )
@@ -109,7 +109,7 @@ def plan(
         raise typer.Exit(NO_SOLUTION)
 
 
-def _known_planner(name: str) -> str:
+def known_planner(name: str) -> str:
     """Reject an unknown planner, for which requests over ROS get the default one."""
     from motion_nodes.core.planning.planners import find_planner, planner_names
 

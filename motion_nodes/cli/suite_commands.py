@@ -59,6 +59,10 @@ def go(
     acceleration: Annotated[
         float, typer.Option(help="Acceleration scaling factor of an arm, in (0, 1].")
     ] = 1.0,
+    planner: Annotated[
+        str,
+        typer.Option(help="Planner of an arm, of `motion plan`, or PTP or LIN."),
+    ] = "",
     timeout: Annotated[
         float, typer.Option(help="Max time to wait for a suite that is starting [s].")
     ] = 60.0,
@@ -71,6 +75,7 @@ def go(
     """
     import time
 
+    from motion_nodes.cli.plan_commands import known_planner
     from motion_nodes.cli.values import NO_SOLUTION, PoseWords, checked_timeout
     from motion_nodes.core.robot.loader import load_description
     from motion_nodes.core.robot.placement import parse_placement
@@ -89,13 +94,16 @@ def go(
             raise
         raise InvalidCommand(f"{error} Goals follow it: motion go ROBOT --to {robot}.") from None
     if known.base is not None and group is None and not _for_its_arm(known, to, pose):
-        if pose.given or (velocity, acceleration) != (1.0, 1.0):
+        if pose.given or planner or (velocity, acceleration) != (1.0, 1.0):
             raise InvalidCommand(
                 f"'{known.name}' is a mobile base; its only target option is --to x,y or x,y,yaw."
             )
         request = _base_request(place, known, to, degrees)
     else:
         request = _arm_request(place, group, to, pose, degrees)
+        if planner:
+            straight = planner in ("PTP", "LIN")
+            request.goal.request.planner_id = planner if straight else known_planner(planner)
         request.goal.request.max_velocity_scaling_factor = velocity
         request.goal.request.max_acceleration_scaling_factor = acceleration
     begin = time.monotonic()

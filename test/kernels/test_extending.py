@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The examples of docs/extending.md: a shape, an RMP and a planner from outside the package."""
 
+import os
 import re
+import subprocess
+import sys
 from dataclasses import fields, make_dataclass
 from itertools import product
 from pathlib import Path
@@ -275,6 +278,28 @@ def test_a_planner_is_selected_by_its_name():
         assert inside.status is PlanStatus.GOAL_IN_COLLISION
     finally:
         planners._MAKERS.pop("Detour")
+
+
+def test_a_planner_of_another_package_is_found_by_its_entry_point(tmp_path):
+    package, info = tmp_path / "my_package", tmp_path / "my_package-1.0.dist-info"
+    for folder in (package, info):
+        folder.mkdir()
+    (package / "__init__.py").touch()
+    source = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)[2]
+    (package / "detour.py").write_text(source)
+    (package / "broken.py").write_text("import a_module_that_does_not_exist")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-package\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[motion_nodes.planners]\ndetour = my_package.detour\nother = my_package.broken\n"
+    )
+    words = "franka --from ready --to 0.3,-0.6,0.0,-2.2,0.0,1.7,0.8 --planner"
+    done = subprocess.run(
+        [sys.executable, "-m", "motion_nodes.cli.main", "plan", *words.split(), "detour", "--json"],
+        capture_output=True, text=True, check=False,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr  # an unknown planner is refused
+    assert "planner 'other' (my_package.broken) cannot be loaded" in done.stderr
 
 
 def policy(robot) -> Evaluator:

@@ -33,7 +33,7 @@ class Settings:
 
 @pytest.fixture
 def store():
-    return PlannerSettings({"RRT": Settings(), "Direct": Zone()})
+    return PlannerSettings(lambda: {"RRT": Settings(), "Direct": Zone()})
 
 
 def test_words_and_values(store):
@@ -84,7 +84,7 @@ def test_unknown_planners_are_refused(store):
 
 @pytest.mark.parametrize("planner", default_settings())
 def test_reported_values_are_accepted(planner):
-    settings = PlannerSettings(default_settings())
+    settings = PlannerSettings(default_settings)
     settings.set(planner, "", settings.words(planner, ""), replace=True)
     assert settings.settings(planner, "") == default_settings()[planner]
 
@@ -109,13 +109,13 @@ def test_reported_values_are_accepted(planner):
     ],
 )
 def test_values_that_would_stop_a_planner_are_refused(planner, words):
-    settings = PlannerSettings(default_settings())
+    settings = PlannerSettings(default_settings)
     with pytest.raises(InvalidConfig, match=next(iter(words)).split("/")[-1]):
         settings.set(planner, "arm", words, replace=False)
 
 
 def test_fractions_with_a_bounded_sum_are_set_together():
-    settings = PlannerSettings(default_settings())
+    settings = PlannerSettings(default_settings)
     block = "task_space_planning_params/task_space"
     words = {f"{block}_exploitation_fraction": "0.95", f"{block}_exploration_fraction": "0.05"}
     settings.set("TaskSpaceRRT", "", words, replace=False)

@@ -7,12 +7,15 @@ Parameters are set for all groups or for one.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
+import logging
 import math
 import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from importlib.metadata import entry_points
 from typing import Any
 
 import numpy as np
@@ -34,8 +37,12 @@ from motion_nodes.core.planning.tree_search import find_ends, space_of
 from motion_nodes.errors import InvalidConfig, did_you_mean
 from motion_nodes.kernels.compute_clock import compute_time
 
+_LOG = logging.getLogger(__name__)
+
 Maker = Callable[[Any], Planner]
 DEFAULT = "RRTConnect"
+GROUP = "motion_nodes.planners"
+"""Group of entry points: modules of other packages that register planners."""
 _SUFFIXES = ("kconfigdefault", "config")
 """Suffixes of planner names in MoveIt configurations."""
 
@@ -43,16 +50,20 @@ _SUFFIXES = ("kconfigdefault", "config")
 class PlannerSettings:
     """Parameters set by clients, over the planners' defaults; thread-safe."""
 
-    def __init__(self, defaults: Mapping[str, Any]) -> None:
-        """Create from the settings object of each planner, a frozen dataclass, by its name."""
-        self._defaults = dict(defaults)
+    def __init__(self, defaults: Callable[[], Mapping[str, Any]]) -> None:
+        """Create without changes.
+
+        Args:
+            defaults: returns the settings of each planner, a frozen dataclass, by its name.
+        """
+        self._defaults = defaults
         self._given: dict[tuple[str, str], dict[str, str]] = {}
         self._lock = threading.Lock()
 
     @property
     def planners(self) -> tuple[str, ...]:
         """Names of the planners with settings."""
-        return tuple(self._defaults)
+        return tuple(self._defaults())
 
     def settings(self, planner: str, group: str) -> Any:
         """Return the settings of a planner for a group: its own, else those for all groups."""
@@ -91,12 +102,12 @@ class PlannerSettings:
             self._given[planner, group] = merged
 
     def _default(self, planner: str) -> Any:
-        if planner not in self._defaults:
+        defaults = self._defaults()
+        if planner not in defaults:
             raise InvalidConfig(
-                f"there is no planner '{planner}'.{did_you_mean(planner, self._defaults)}",
-                field=planner,
+                f"there is no planner '{planner}'.{did_you_mean(planner, defaults)}", field=planner
             )
-        return self._defaults[planner]
+        return defaults[planner]
 
 
 def _leaves(settings: Any, prefix: str = "") -> list[tuple[str, Any]]:
@@ -277,6 +288,8 @@ _MAKERS: dict[str, tuple[Maker, Any]] = {
     TrajOpt.name: (TrajOpt, TrajOptSettings()),
     DirectMotion.name: (_direct, None),
 }
+SHIPPED = tuple(_MAKERS)
+"""Names of this package's planners."""
 _OTHER_NAMES = {
     "anytime": AnytimeRrtConnect.name,
     "aorrtc": AnytimeRrtConnect.name,
@@ -289,13 +302,28 @@ _OTHER_NAMES = {
 """Other names of the same planners; any other planner's name gets a note."""
 
 
+@functools.cache
+def load_others() -> None:
+    """Import the modules of other packages that register planners, see :data:`GROUP`.
+
+    A module that cannot be imported, or registers a name that is taken, is left out with a warning.
+    """
+    for entry in entry_points(group=GROUP):
+        try:
+            entry.load()
+        except Exception as error:
+            _LOG.warning("planner '%s' (%s) cannot be loaded: %s", entry.name, entry.value, error)
+
+
 def planner_names() -> tuple[str, ...]:
     """Return the names of the registered planners, the default first."""
+    load_others()
     return tuple(_MAKERS)
 
 
 def default_settings() -> dict[str, Any]:
     """Return the default settings of the planners, by name."""
+    load_others()
     return {name: settings for name, (_, settings) in _MAKERS.items() if settings is not None}
 
 
@@ -311,11 +339,15 @@ def find_planner(name: str) -> tuple[str, str]:
         word = word.removesuffix(suffix)
     if not word:
         return DEFAULT, ""
-    for known in _MAKERS:
+    for known in SHIPPED:
         if word == known.lower():
             return known, ""
     if word in _OTHER_NAMES:
         return _OTHER_NAMES[word], ""
+    load_others()
+    for known in _MAKERS:
+        if name.strip() == known or word == known.lower():
+            return known, ""
     hint = did_you_mean(name, planner_names())
     return DEFAULT, f"there is no planner '{name}', {DEFAULT} is used.{hint}"
 

@@ -26,7 +26,7 @@ import numpy as np
 
 from motion_nodes.core.planning.path_constraints import TaskSpaceRegion
 from motion_nodes.core.planning.pipeline import PlanOptions, plan
-from motion_nodes.core.planning.planners import DirectMotion, planner_names
+from motion_nodes.core.planning.planners import SHIPPED, DirectMotion
 from motion_nodes.core.planning.planning_problem import JointGoal, PlanRequest, PoseGoal
 from motion_nodes.core.robot.kinematics import GroupKinematics
 from motion_nodes.core.robot.limits import JointLimits
@@ -229,7 +229,7 @@ def main() -> None:
     for group in robot.groups.values():
         if group.tip is not None:
             checker = CollisionChecker(robot, group.joints)
-            warm_up(checker, planner_names())
+            warm_up(checker, SHIPPED)
             warm_up_constraints(checker, group.tip)
     jit.mark_compiled(_ALL)
 

@@ -361,7 +361,10 @@ class TargetGizmo:
         """Send changes since the last call; ``q``: joint positions [rad or m], shape (n,)."""
         self._q = q
         with self._lock:
-            received, self._received = self._received, None
+            received = None
+            if not self.handles.held:
+                # The newest one received during a drag is shown after it, not lost.
+                received, self._received = self._received, None
             reset, self._reset_pending = self._reset_pending, False
         if received is not None:
             self._new_received = self._placed = True

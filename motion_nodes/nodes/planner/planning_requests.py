@@ -27,6 +27,7 @@ from motion_nodes.core.planning.planners import (
     PlannerSettings,
     default_settings,
     find_planner,
+    load_others,
 )
 from motion_nodes.core.planning.planning_problem import Goal, PlanRequest
 from motion_nodes.core.planning.trajopt import TrajOptSettings
@@ -83,7 +84,7 @@ class PlanningRequests:
         """
         self._node, self.robot = node, node.robot
         self.scenes, self.frames, self.state = scenes, frames, state
-        self.settings = PlannerSettings(default_settings())
+        self.settings = PlannerSettings(default_settings)
         self.warm = threading.Event()
         """Set once all kernels are compiled and loaded."""
         self.direct = threading.Event()
@@ -99,6 +100,7 @@ class PlanningRequests:
         """Load the compiled kernels and set :attr:`warm`."""
         try:
             load_planning(self.robot)
+            load_others()
         finally:
             self.warm.set()
 
