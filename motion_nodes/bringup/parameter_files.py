@@ -41,7 +41,7 @@ OF_TYPE = {
 Section = tuple[str, str, Mapping[str, Any]]
 """Name, type and parameters of a controller."""
 INSTEAD = {
-    "behavior_server": "base_navigator has spin, backup and drive_on_heading, with its own limits",
+    "behavior_server": "base_navigator has its actions and wait, with its own limits",
     "bt_navigator": "base_navigator has its actions, without behavior trees",
     "collision_monitor": "base_navigator stops before obstacles (obstacles.*)",
     "controller_server": "base_navigator tracks paths by its own law, within the robot's limits",

@@ -10,6 +10,9 @@ from motion_nodes.bringup.bringup_config import BringupConfig
 from motion_nodes.bringup.compose import suite_of
 from motion_nodes.bringup.node_specs import NodeSpec
 from motion_nodes.core.robot.placement import parse_placement
+from motion_nodes.nodes import ackermann_base, differential_base, holonomic_base  # noqa: F401
+from motion_nodes.ros.parameters import declared
+from motion_nodes.ros.wheeled.wheeled_base_params import WheeledBaseParams
 
 ARM = [f"panda_joint{i}" for i in range(1, 8)]
 FINGERS = ["panda_finger_joint1"]
@@ -212,3 +215,8 @@ def test_the_max_speed_of_pilz_is_used(tmp_path):
     assert specs["move_group"].parameters["cartesian_limits.max_trans_vel"] == 1.0
     (note,) = notes
     assert "cartesian_limits.max_trans_acc, cartesian_limits.max_rot_vel have no effect" in note
+
+
+@pytest.mark.parametrize("kind", WheeledBaseParams.__subclasses__(), ids=lambda kind: kind.__name__)
+def test_names_of_peers_without_effect_are_no_parameters_of_bases(kind):
+    assert not set(kind.WITHOUT_EFFECT) & {entry.name for entry in declared(kind)}

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from rclpy.parameter import Parameter
 
@@ -48,6 +49,14 @@ def has_limits(axis: str, quantity: str) -> Any:
 @core_params(BaseControllerConfig, read_only=("open_loop", "position_feedback"))
 class WheeledBaseParams(RobotParams):
     """Parameters of every wheeled base; names as in ros2_controllers."""
+
+    WITHOUT_EFFECT: ClassVar[Mapping[str, str]] = {
+        "type": "the bring-up starts the controller",
+        "use_stamped_vel": "TwistStamped is received on ~/cmd_vel, Twist on ~/cmd_vel_unstamped",
+        "wheels_per_side": "it is the number of names of wheels",
+        "reference_names": "controllers are not chained",
+    }
+    """Names of ros2_controllers, and why they are not used."""
 
     state_timeout: float = param(
         0.5,
