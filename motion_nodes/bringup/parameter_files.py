@@ -535,9 +535,11 @@ def _served(
         return [_with(spec, {"aliases": names} if names else {})]
     if spec.name == base:
         own = [c for c in controllers if c.kind in _kinds_of(base)]
-        for controller in own:
-            notes.append(f"{controller.name} is served as {spec.full_name}")
-        return [_with(spec, _settings(own[0].values))] if own else [spec]
+        names = [controller.name for controller in own if controller.name != spec.name]
+        for name in names:
+            notes.append(f"{name}: twists and odometry are served by {spec.full_name}")
+        aliases = {"aliases": names} if names else {}
+        return [_with(spec, _settings(own[0].values) | aliases)] if own else [spec]
     if spec.executable == "ik_service":
         times = [s.values[SOLVER_TIMEOUT] for s in user.moveit if SOLVER_TIMEOUT in s.values]
         return [_with(spec, {SOLVER_TIMEOUT: float(times[0])} if times else {})]

@@ -220,3 +220,18 @@ def test_the_max_speed_of_pilz_is_used(tmp_path):
 @pytest.mark.parametrize("kind", WheeledBaseParams.__subclasses__(), ids=lambda kind: kind.__name__)
 def test_names_of_peers_without_effect_are_no_parameters_of_bases(kind):
     assert not set(kind.WITHOUT_EFFECT) & {entry.name for entry in declared(kind)}
+
+
+def test_a_base_is_also_served_under_the_name_of_the_file(tmp_path):
+    text = (
+        "platform_velocity_controller:\n  ros__parameters:\n"
+        "    type: diff_drive_controller/DiffDriveController\n"
+        "    left_wheel_names: [left_wheel_joint]\n    right_wheel_names: [right_wheel_joint]\n"
+        "    wheel_separation: 0.1125\n    wheel_radius: 0.03\n"
+    )
+    for name in ("platform_velocity_controller", "diff_drive_controller"):
+        specs, notes = suite(tmp_path, "jetbot", text.replace("platform_velocity_controller", name))
+        own = name == "diff_drive_controller"
+        given = specs["diff_drive_controller"].parameters
+        assert given.get("aliases", []) == ([] if own else [name])
+        assert any(note.startswith(name) and "odometry" in note for note in notes) != own

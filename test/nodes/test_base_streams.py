@@ -127,6 +127,21 @@ def test_wheels_that_contradict_each_other(suite, client, tmp_path):
     car.until(lambda: "contradict" not in client.diagnostics(node).message, "silence")
 
 
+def test_a_base_is_driven_under_another_name_too(suite, client):
+    jetbot = Jetbot(suite, client, aliases=["platform"], cmd_vel_timeout=5.0).ready()
+    other = client.listen(Odometry, "/platform/odom")
+    send = jetbot.sender("/platform/cmd_vel")
+    jetbot.start = 0.0, 0.0
+
+    def drives() -> bool:
+        send(0.2)
+        return bool(other) and jetbot.way > 0.05
+
+    jetbot.until(drives, "the base to drive")
+    assert other.newest.header.frame_id == jetbot.odom.newest.header.frame_id
+    assert other.newest.twist.twist.linear.x > 0.05
+
+
 # ---- one node for all
 
 

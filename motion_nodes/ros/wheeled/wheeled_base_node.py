@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
@@ -115,7 +116,12 @@ class TwistInputs:
     """The command topics of a base, stamped and unstamped."""
 
     def __init__(
-        self, node: MotionNode[Any], *, stamped_cmd_vel: bool, unstamped_reference: bool = False
+        self,
+        node: MotionNode[Any],
+        *,
+        stamped_cmd_vel: bool,
+        unstamped_reference: bool = False,
+        aliases: Sequence[str] = (),
     ) -> None:
         """Create the subscriptions.
 
@@ -123,18 +129,19 @@ class TwistInputs:
             node: the node.
             stamped_cmd_vel: message type of ``cmd_vel``: TwistStamped, else Twist.
             unstamped_reference: subscribe to ``~/reference_unstamped``, too.
+            aliases: names of other controllers, whose topics are subscribed to, too.
         """
         self.pauses = StreamPauses()
         """Of all its topics."""
         self._node = node
-        self._topics: tuple[PolledSubscription[Any], ...] = (
-            node.poll(TwistStamped, "~/cmd_vel", qos.COMMANDS),
-            node.poll(TwistStamped, "~/reference", qos.COMMANDS),
-            node.poll(Twist, "~/cmd_vel_unstamped", qos.COMMANDS),
-            node.poll(TwistStamped if stamped_cmd_vel else Twist, "cmd_vel", qos.COMMANDS),
-        )
+        kinds = {"cmd_vel": TwistStamped, "reference": TwistStamped, "cmd_vel_unstamped": Twist}
         if unstamped_reference:
-            self._topics += (node.poll(Twist, "~/reference_unstamped", qos.COMMANDS),)
+            kinds["reference_unstamped"] = Twist
+        topics = {f"{own}/{name}": k for own in ("~", *aliases) for name, k in kinds.items()}
+        topics["cmd_vel"] = TwistStamped if stamped_cmd_vel else Twist
+        self._topics: tuple[PolledSubscription[Any], ...] = tuple(
+            node.poll(kind, name, qos.COMMANDS) for name, kind in topics.items()
+        )
         self.senders = SenderWatch()
 
     def take(self, now: float, timeout: float, refusal: str) -> list[tuple[Twist2, float]]:
@@ -235,11 +242,12 @@ class OdometryPublisher:
                 mecanum controllers of ros2_controllers.
         """
         self._node = node
-        self._odom_out = [node.advertise(OdometryMessage, "~/odom")]
-        self._tf_out = [node.advertise(TFMessage, "/tf", qos.TF)]
-        if twice:
-            self._odom_out.append(node.advertise(OdometryMessage, "~/odometry"))
-            self._tf_out.append(node.advertise(TFMessage, "~/tf_odometry"))
+        self._odom_out, self._tf_out = [], [node.advertise(TFMessage, "/tf", qos.TF)]
+        for own in ("~", *params.aliases):
+            self._odom_out.append(node.advertise(OdometryMessage, f"{own}/odom"))
+            if twice:
+                self._odom_out.append(node.advertise(OdometryMessage, f"{own}/odometry"))
+                self._tf_out.append(node.advertise(TFMessage, f"{own}/tf_odometry"))
         self.configure(params)
 
     def configure(self, params: WheeledBaseParams) -> None:
@@ -366,7 +374,10 @@ class WheeledBaseNode(RobotNode[B]):
         reported = tuple(self.state_joints(joint) for joint in joints)
         self._steering_joints = np.arange(self._n_wheels, len(joints))
         self._inputs = TwistInputs(
-            self, stamped_cmd_vel=params.stamped_cmd_vel, unstamped_reference=self.has_reference
+            self,
+            stamped_cmd_vel=params.stamped_cmd_vel,
+            unstamped_reference=self.has_reference,
+            aliases=params.aliases,
         )
         self._state = JointStateReader(
             self.poll_bytes(JointState, "joint_states", qos.STATES),

@@ -71,6 +71,13 @@ class WheeledBaseParams(RobotParams):
         doc="Message type of the topic cmd_vel: true for TwistStamped, false for Twist.",
         read_only=True,
     )
+    aliases: tuple[str, ...] = param(
+        (),
+        doc="Names of other controllers, such as platform_velocity_controller, under which twists "
+        "are received and odometry is published, too. The bring-up sets it from the user's "
+        "parameter files.",
+        read_only=True,
+    )
     publish_limited_velocity: bool = param(
         True, doc="Publish the limited twist command on ~/cmd_vel_out."
     )
