@@ -23,7 +23,7 @@ STEP = 0.01
 """Step of the fastest joint that shows whether a twist approaches the singularity [rad or m]."""
 CUT = 1e-3
 """Ratio of singular values below which a direction of the tool cannot be reached."""
-LEAVING_SHARE = 0.1
+LEAVING_SHARE = 0.3
 """Min share of a twist away from a singularity."""
 SAMPLES = 20
 """Configurations by which the directions are known that the arm reaches at all."""
