@@ -119,7 +119,7 @@ MOTION = """
 import sys
 from motion_nodes.cli import cluster
 cluster.ASK_PERIOD = 0.2
-cluster.SILENCE = cluster.WORKERLESS = 3.0
+cluster.SILENCE = cluster.WORKERLESS = {silence}
 from motion_nodes.cli.main import main
 main(sys.argv[1:])
 """
@@ -159,10 +159,11 @@ class Dask:
         self.address = next((word for word in words if word.startswith("tcp://")), "")
         return self.address
 
-    def motion(self, *words: str) -> subprocess.Popen[str]:
-        """Start a command."""
+    def motion(self, *words: str, silence: float = 3.0) -> subprocess.Popen[str]:
+        """Start a command that gives a silent cluster up after a time [s]."""
         return subprocess.Popen(
-            [sys.executable, "-c", MOTION, *words], cwd=self.folder, env=self.environment,
+            [sys.executable, "-c", MOTION.format(silence=silence), *words],
+            cwd=self.folder, env=self.environment,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
 
@@ -230,7 +231,8 @@ def test_a_lost_cluster_ends_the_command_in_words(dask, what, lost, why):
 def test_training_goes_on_without_a_lost_worker_with_the_same_numbers(dask):
     words = [*LEARN, "--steps", "30000", "--episodes", "1"]
     here = dask.motion(*words, "-o", "here")
-    there = dask.motion(*words, "-o", "there", "--cluster", dask.address)
+    # The first import of the package in the scheduler blocks it for seconds on a busy machine.
+    there = dask.motion(*words, "-o", "there", "--cluster", dask.address, silence=20.0)
     wait_until((dask.folder / "there/curve.csv").exists, "the first update")
     dask.workers[1].kill()
     for process in (here, there):
