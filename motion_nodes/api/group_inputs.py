@@ -18,13 +18,13 @@ from motion_nodes.core.ik.problem import (
     IkTolerance,
     as_configurations,
     locked_position,
-    rigid_pose,
 )
 from motion_nodes.core.ik.tasks_and_limits import Configuration
 from motion_nodes.core.planning.planning_problem import Goal, JointGoal, PoseGoal, PosesGoal
 from motion_nodes.core.planning.several_poses import solve_poses
 from motion_nodes.core.robot.configurations import checked_state
 from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.poses import rigid_pose
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.tree import frozen
 from motion_nodes.core.scene.checker import CollisionChecker

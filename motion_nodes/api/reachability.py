@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from motion_nodes.api.group_inputs import shape_of
-from motion_nodes.core.ik.problem import IkSettings, IkTolerance, rigid_pose
+from motion_nodes.core.ik.problem import IkSettings, IkTolerance
+from motion_nodes.core.robot.poses import rigid_pose
 from motion_nodes.core.robot.result_files import save_result
 from motion_nodes.core.scene.scene import world_object
 from motion_nodes.core.scene.shapes import spiral_directions, triangle_mesh

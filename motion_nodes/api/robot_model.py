@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.api.group_inputs import shape_of
 from motion_nodes.api.joint_group import JointGroup
 from motion_nodes.core.bases.base import BaseLimits, Twist2, WheeledBase
 from motion_nodes.core.bases.controller import BaseController, BaseControllerConfig
 from motion_nodes.core.bases.from_robot import base_of
 from motion_nodes.core.bases.odometry import Odometry
+from motion_nodes.core.robot.bounds import finite_numbers
 from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.core.robot.loader import available_robots as robots_on_path
 from motion_nodes.core.robot.loader import load_description
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.scene.world import World
-from motion_nodes.errors import InvalidCommand, InvalidConfig
+from motion_nodes.errors import InvalidConfig
 from motion_nodes.extras import shown_on_page
 from motion_nodes.typing import Array
 
@@ -106,9 +106,9 @@ class MobileBase:
             InvalidCommand: wrong length, or numbers that are not finite.
         """
         angles = np.zeros(len(self.steering_names)) if steering is None else steering
-        speeds = _checked(wheels, self.wheel_names, "wheel velocities")
+        speeds = finite_numbers(wheels, self.wheel_names, "wheel velocities")
         return self.kinematics.twist_from_wheels(
-            speeds, _checked(angles, self.steering_names, "steering angles")
+            speeds, finite_numbers(angles, self.steering_names, "steering angles")
         )
 
     def odometry(self) -> Odometry:
@@ -128,19 +128,8 @@ class MobileBase:
         return BaseController(self.kinematics, BaseControllerConfig(limits=limits))
 
     def _feasible(self, vx: float, vy: float, wz: float) -> Twist2:
-        twist = _checked((vx, vy, wz), ("vx", "vy", "wz"), "a twist").tolist()
+        twist = finite_numbers((vx, vy, wz), ("vx", "vy", "wz"), "a twist").tolist()
         return self.kinematics.nearest_twist(Twist2(*twist))
-
-
-def _checked(values: ArrayLike, names: tuple[str, ...], what: str) -> Array:
-    good = shape_of(values) == (len(names),)
-    array = np.asarray(values if good else np.nan, dtype=np.float64)
-    if not np.isfinite(array).all():
-        raise InvalidCommand(
-            f"{what} must be {len(names)} finite numbers ({', '.join(names)}), got {values!r:.80}.",
-            field=what,
-        )
-    return array
 
 
 class RobotModel:

@@ -36,9 +36,9 @@ from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import JointStateReader, set_stamp, stamp_ns
 from motion_nodes.ros.messages.moveit_messages import (
     RequestRejected,
+    answered,
     pose_of,
     require_active,
-    set_code,
 )
 from motion_nodes.ros.names import JOINT_CONTROLLER
 from motion_nodes.ros.node import FramedParams, RobotNode
@@ -254,42 +254,32 @@ class IkServiceNode(RobotNode[IkServiceParams]):
         self._reference.publish(command)
 
     def _compute_ik(self, request: Any, response: Any) -> Any:
-        try:
-            require_active(self)
+        def answer() -> str:
             note = self._requests.inverse(request.ik_request, response)
-        except RequestRejected as error:
-            self._count(False)
-            set_code(response.error_code, error.code, str(error), self.get_name())
-            return response
-        self._count(True)
-        response.solution.joint_state.header.stamp = self.get_clock().now().to_msg()
-        response.solution.joint_state.header.frame_id = self.robot.base_frame
-        set_code(response.error_code, MoveItErrorCodes.SUCCESS, note, self.get_name())
+            header = response.solution.joint_state.header
+            header.stamp, header.frame_id = self.get_clock().now().to_msg(), self.robot.base_frame
+            return note
+
+        self._count(answered(self, response.error_code, answer))
         return response
 
     def _compute_ik_batch(self, request: Any, response: Any) -> Any:
-        try:
-            require_active(self)
-            note = self._batches.solve(self._requests, request, response, lambda: not self.active)
-        except RequestRejected as error:
-            set_code(response.error_code, error.code, str(error), self.get_name())
-            return response
-        finally:
-            solved = [bool(p.positions) for p in response.solution.joint_trajectory.points]
-            self._counts["solved"] += sum(solved)
-            self._counts["failed"] += len(solved) - sum(solved)
-        set_code(response.error_code, MoveItErrorCodes.SUCCESS, note, self.get_name())
+        def answer() -> str:
+            return self._batches.solve(self._requests, request, response, lambda: not self.active)
+
+        answered(self, response.error_code, answer)
+        solved = [bool(p.positions) for p in response.solution.joint_trajectory.points]
+        self._counts["solved"] += sum(solved)
+        self._counts["failed"] += len(solved) - sum(solved)
         return response
 
     def _compute_fk(self, request: Any, response: Any) -> Any:
-        try:
-            require_active(self)
+        def answer() -> str:
             stamp, partial = self.get_clock().now().to_msg(), self.params.peer_defaults
             self._requests.forward(request, response, stamp, partial=partial)
-        except RequestRejected as error:
-            set_code(response.error_code, error.code, str(error), self.get_name())
-            return response
-        set_code(response.error_code, MoveItErrorCodes.SUCCESS, "", self.get_name())
+            return ""
+
+        answered(self, response.error_code, answer)
         return response
 
     def _check_state_validity(self, request: Any, response: Any) -> Any:

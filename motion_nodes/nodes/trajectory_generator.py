@@ -45,12 +45,7 @@ from motion_nodes.ros.concurrency.servers import ServiceThreads
 from motion_nodes.ros.current_state import CurrentStateMonitor, RobotFrames
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import JointStateReader, set_stamp
-from motion_nodes.ros.messages.moveit_messages import (
-    RequestRejected,
-    pose_message,
-    require_active,
-    set_code,
-)
+from motion_nodes.ros.messages.moveit_messages import RequestRejected, answered, pose_message
 from motion_nodes.ros.messages.plan_messages import state_message, trajectory_message
 from motion_nodes.ros.messages.trajectory_messages import size_fault
 from motion_nodes.ros.node import RobotNode
@@ -292,19 +287,18 @@ class TrajectoryGeneratorNode(RobotNode[TrajectoryGeneratorParams]):
     def _retime(self, request: Any, response: Any) -> Any:
         plan = response.motion_plan_response
         begin = time.monotonic()
-        try:
-            require_active(self)
+
+        def answer() -> str:
             generated = self.requests.retimed(request.motion_plan_request)
-        except RequestRejected as error:
-            self._counts["refused"] += 1
-            set_code(plan.error_code, error.code, str(error), self.get_name())
-            return response
-        trajectory, frame = generated.trajectory, self.robot.base_frame
-        start = dict(zip(trajectory.joint_names, trajectory.positions[0].tolist(), strict=True))
-        plan.trajectory_start = state_message(start, self.get_clock().now().to_msg(), frame)
-        plan.trajectory = trajectory_message(trajectory, frame)
-        plan.group_name = request.motion_plan_request.group_name
-        plan.planning_time = time.monotonic() - begin
-        self._counts["made"] += 1
-        set_code(plan.error_code, Codes.SUCCESS, generated.note, self.get_name())
+            trajectory, frame = generated.trajectory, self.robot.base_frame
+            first = trajectory.positions[0].tolist()
+            start = dict(zip(trajectory.joint_names, first, strict=True))
+            plan.trajectory_start = state_message(start, self.get_clock().now().to_msg(), frame)
+            plan.trajectory = trajectory_message(trajectory, frame)
+            plan.group_name = request.motion_plan_request.group_name
+            plan.planning_time = time.monotonic() - begin
+            return generated.note
+
+        made = answered(self, plan.error_code, answer)
+        self._counts["made" if made else "refused"] += 1
         return response

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from motion_nodes.core.robot.bounds import finite_numbers
 from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.tolerances import POSITION_ROUNDING
@@ -73,7 +74,7 @@ class ActionFilter:
         Raises:
             InvalidCommand: not finite, or another number of joints.
         """
-        self._last = self._finite(position, "the measured state")
+        self._last = finite_numbers(position, self.limits.names, "the measured state")
 
     def propose(self, action: ArrayLike, elapsed: float) -> FilteredAction:
         """Return the reference of an action; the state changes only in :meth:`accept`.
@@ -85,7 +86,7 @@ class ActionFilter:
         Raises:
             InvalidCommand: not finite, another number of joints, or the filter was not started.
         """
-        desired, last = self._finite(action, "an action"), self._started()
+        desired, last = finite_numbers(action, self.limits.names, "an action"), self._started()
         dt = min(max(elapsed, self._period), MAX_PERIODS * self._period)
         inside = np.clip(desired, self.limits.lower, self.limits.upper)
         most = self._velocity * dt
@@ -146,14 +147,3 @@ class ActionFilter:
         if self._last is None:
             raise InvalidCommand("the filter has no measured state; call start first")
         return self._last
-
-    def _finite(self, values: ArrayLike, what: str) -> Array:
-        found = np.array(values, dtype=np.float64)
-        n = len(self.limits.names)
-        if found.shape != (n,) or not np.isfinite(found).all():
-            raise InvalidCommand(
-                f"{what} needs {n} finite positions ({', '.join(self.limits.names)}), got "
-                f"{found.tolist()}",
-                field=what,
-            )
-        return found

@@ -45,6 +45,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.core.control.joint_controller import ArticulationController
 from motion_nodes.core.control.pose_targets import ImpedanceSettings, PoseFilter, PoseTrajectory
+from motion_nodes.core.robot.bounds import finite_numbers
 from motion_nodes.core.robot.inverse_dynamics import PayloadDynamics
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.limits import joint_indices
@@ -402,9 +403,7 @@ class CartesianImpedance:
 
     def checked_wrench(self, wrench: ArrayLike) -> Array:
         """Return a wrench as an array, shape (6,); arguments and errors as :meth:`set_wrench`."""
-        values = np.asarray(wrench, np.float64)
-        if values.shape != (6,) or not np.isfinite(values).all():
-            raise InvalidCommand(f"a wrench needs six finite numbers, got {values}")
+        values = finite_numbers(wrench, 6, "a wrench")
         s = self.settings
         for what, part, unit, name in (
             ("force", values[:3], "N", "max_force"), ("torque", values[3:], "N m", "max_torque"),

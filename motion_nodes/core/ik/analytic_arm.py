@@ -18,8 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from motion_nodes.core.ik.chain import IkChain
-from motion_nodes.core.ik.problem import bad_pose
-from motion_nodes.core.robot.poses import rotation_about
+from motion_nodes.core.robot.poses import bad_pose, rotation_about
 from motion_nodes.errors import InvalidConfig, UnknownJoint
 from motion_nodes.kernels.ik.closed_form import (
     GENERAL,

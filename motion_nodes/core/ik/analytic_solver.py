@@ -26,7 +26,6 @@ from motion_nodes.core.ik.problem import (
     IkSettings,
     IkStatus,
     as_configurations,
-    as_pose,
     joint_index,
     limits_with,
     pose_error,
@@ -34,6 +33,7 @@ from motion_nodes.core.ik.problem import (
     target_in_base,
     too_far,
 )
+from motion_nodes.core.robot.poses import as_pose
 from motion_nodes.core.robot.tree import frozen
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.kernels.compute_clock import compute_time

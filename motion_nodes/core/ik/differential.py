@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from motion_nodes.core.ik.chain import IkChain
+from motion_nodes.core.robot.bounds import finite_numbers
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.typing import Array
 
@@ -104,8 +105,8 @@ class VelocityIk:
             InvalidCommand: values that are not finite, or wrong lengths.
         """
         chain, n = self._chain, len(self._chain.joint_names)
-        now, desired = finite_vector(q, n, "q"), finite_vector(twist, 6, "twist")
-        aside = np.zeros(n) if secondary is None else finite_vector(secondary, n, "secondary")
+        now, desired = finite_numbers(q, n, "q"), finite_numbers(twist, 6, "twist")
+        aside = np.zeros(n) if secondary is None else finite_numbers(secondary, n, "secondary")
         if not 0.0 < period < np.inf:
             raise InvalidCommand(
                 f"period is {period} s; it must be above 0 and finite.", field="period"
@@ -188,23 +189,3 @@ def _damped(A: Array, b: Array, damping: float, x_0: Array) -> Array:
     """Return the same without bounds."""
     H = A.T @ A + damping * np.eye(A.shape[1])
     return np.asarray(np.linalg.solve(H, A.T @ b + damping * x_0))
-
-
-def finite_vector(value: ArrayLike, size: int, what: str) -> Array:
-    """Return a vector, shape (size,).
-
-    Args:
-        value: the numbers.
-        size: how many.
-        what: their name, for errors.
-
-    Raises:
-        InvalidCommand: another shape, or numbers that are not finite.
-    """
-    try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        array = np.empty(0)
-    if array.shape != (size,) or not np.isfinite(array).all():
-        raise InvalidCommand(f"{what} must be {size} finite numbers, got {value!r}.", field=what)
-    return array

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.core.ik.chain import IkChain
 from motion_nodes.core.robot.bounds import JOINT_STATE
-from motion_nodes.core.robot.poses import inverse, rotation_vector
+from motion_nodes.core.robot.poses import as_pose, bad_pose, inverse, rotation_vector
 from motion_nodes.core.robot.result_files import save_result
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownJoint
 from motion_nodes.tolerances import EQUAL_POSITIONS, LIMIT_ROUNDING
@@ -379,69 +379,12 @@ class IkSolver(Protocol):
         """Return joint positions that move the tip to the target."""
 
 
-def as_pose(value: ArrayLike, what: str) -> Array:
-    """Return a pose as float64 array of shape (4, 4).
-
-    Raises:
-        InvalidCommand: wrong shape, or not numeric. Orthonormality is not checked.
-    """
-    try:
-        X = np.ascontiguousarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        X = np.empty(0)
-    if X.shape != (4, 4):
-        shape = np.shape(value) if isinstance(value, np.ndarray) else type(value).__name__
-        raise InvalidCommand(
-            f"{what} must be a homogeneous matrix of shape (4, 4), as of motion_nodes.pose(), got "
-            f"{shape}.",
-            field=what,
-        )
-    return X
-
-
 def rejection(validity: Validity | None, q: Array) -> str:
     """Return why a configuration, shape (n,), is rejected; empty if it is accepted."""
     answer: object = validity is None or validity(q.copy())
     if isinstance(answer, str):
         return answer or "rejected as invalid"
     return "" if answer else "rejected as invalid"
-
-
-def rigid_pose(value: ArrayLike, what: str, tolerance: float = 1e-6) -> Array:
-    """Return a validated pose, shape (4, 4).
-
-    Args:
-        value: the pose.
-        what: its name, for errors.
-        tolerance: max deviation of the rotation from an orthonormal one, per element of R^T R.
-
-    Raises:
-        InvalidCommand: wrong shape, not finite, mirrored or not orthonormal, or another last row
-            than 0 0 0 1.
-    """
-    X = as_pose(value, what)
-    R = X[:3, :3]
-    rigid = np.isfinite(X).all() and np.abs(R.T @ R - np.eye(3)).max() <= tolerance
-    if not rigid or np.linalg.det(R) < 0.0 or X[3].tolist() != [0.0, 0.0, 0.0, 1.0]:
-        raise bad_pose(X, what)
-    return X
-
-
-def bad_pose(X: Array, what: str) -> InvalidCommand:
-    """Return the error for an invalid pose, with the reason."""
-    if not np.isfinite(X).all():
-        return InvalidCommand(
-            f"{what} holds numbers that are not finite: {X.tolist()}.", field=what
-        )
-    R = X[:3, :3]
-    turned = float(np.linalg.det(R))
-    return InvalidCommand(
-        f"{what} is not a valid pose: its rotation must be orthonormal with determinant 1 (the "
-        f"determinant is {turned:.6g}, R^T R differs from the identity by "
-        f"{np.abs(R.T @ R - np.eye(3)).max():.3g}) and its last row 0 0 0 1 (it is "
-        f"{X[3].tolist()}). motion_nodes.core.robot.poses makes poses from quaternions.",
-        field=what,
-    )
 
 
 def as_configurations(value: ArrayLike, joints: Sequence[str], what: str) -> Array:

@@ -31,18 +31,15 @@ from motion_nodes.core.ik.problem import (
     IkSettings,
     IkStatus,
     as_configurations,
-    as_pose,
-    bad_pose,
     how_it_ended,
     pose_error,
     rejection,
-    rigid_pose,
     too_far,
     what_is_nearest,
 )
 from motion_nodes.core.ik.redundancy import TipKeeper, improved
 from motion_nodes.core.ik.workspace import MemoryPool, SolverMemory
-from motion_nodes.core.robot.poses import inverse
+from motion_nodes.core.robot.poses import as_pose, bad_pose, inverse, rigid_pose
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.kernels.ik.ik_step import EXHAUSTED, FOUND, LANES, NO_POSE, REPORT, IkWorkspace
@@ -243,7 +240,7 @@ class Batch:
             one_by_one: solves a pose that exceeds the step budget of the batch.
         """
         began = compute_time()
-        X = _as_poses(targets)
+        X = as_pose(targets, "targets", ndim=3)
         n, m = len(self.chain.joint_names), len(X)
         starts = self._starts(seeds, m)
         q, report = np.empty((m, n)), np.empty((m, REPORT))
@@ -336,20 +333,6 @@ def _thread_count(requested: int | None, poses: int) -> int:
         raise InvalidConfig(f"threads is {requested}; it must be at least 1.")
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return max(1, min(requested or available or 1, -(-poses // _LEAST_CHUNK)))
-
-
-def _as_poses(targets: ArrayLike) -> Array:
-    """Return poses as float64 array of shape (m, 4, 4)."""
-    try:
-        X = np.ascontiguousarray(targets, dtype=np.float64)
-    except (TypeError, ValueError):
-        X = np.empty(0)
-    if X.ndim != 3 or X.shape[1:] != (4, 4):
-        shape = np.shape(targets) if isinstance(targets, np.ndarray) else type(targets).__name__
-        raise InvalidCommand(
-            f"targets must be poses in an array of shape (m, 4, 4), got {shape}.", field="targets"
-        )
-    return X
 
 
 class LeastSquaresIk:

@@ -25,10 +25,17 @@ from typing import Literal, NamedTuple, Self, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.core.ik.differential import bounded_least_squares, finite_vector
-from motion_nodes.core.ik.problem import as_configurations, rigid_pose
+from motion_nodes.core.ik.differential import bounded_least_squares
+from motion_nodes.core.ik.problem import as_configurations
+from motion_nodes.core.robot.bounds import finite_numbers
 from motion_nodes.core.robot.kinematics import GroupKinematics
-from motion_nodes.core.robot.poses import inverse, rate_of_rotation_vector, rotation_vector, turned
+from motion_nodes.core.robot.poses import (
+    inverse,
+    rate_of_rotation_vector,
+    rigid_pose,
+    rotation_vector,
+    turned,
+)
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.tree import frozen
 from motion_nodes.core.scene.checker import CollisionChecker
@@ -213,7 +220,7 @@ class Configuration:
         Raises:
             InvalidCommand: another length, or numbers that are not finite.
         """
-        v = finite_vector(velocity, len(self.velocity_names), "velocity")
+        v = finite_numbers(velocity, len(self.velocity_names), "velocity")
         if not np.isfinite(dt):
             raise InvalidCommand(f"dt is {dt} s; it must be finite.", field="dt")
         other, m = copy.copy(self), self.base_size
@@ -366,7 +373,7 @@ class FrameTask(Task):
             position = False
         X = np.eye(4) if position else rigid_pose(X_RT, "target")
         if position:
-            X[:3, 3] = finite_vector(X_RT, 3, "target")
+            X[:3, 3] = finite_numbers(X_RT, 3, "target")
         self._X_RT = frozen(X)
         self.weight = np.where((np.arange(6) < 3) | (not position), self._weights, 0.0)
 
@@ -428,13 +435,13 @@ class GazeTask(Task):
             UnknownFrame: lists the frames, when it is used.
         """
         super().__init__(weight, gain, 0.0)
-        given = finite_vector(axis, 3, "axis")
+        given = finite_numbers(axis, 3, "axis")
         length = float(np.linalg.norm(given))
         if not length > 0.0:
             raise InvalidCommand("the axis of a gaze has no length.", field="axis")
         self.frame, self.reference = frame, reference
         self.axis: Array = frozen(given / length)
-        finite_vector(target, 3, "target")
+        finite_numbers(target, 3, "target")
         self.target: ArrayLike = target
 
     def __repr__(self) -> str:
@@ -454,7 +461,7 @@ class GazeTask(Task):
             UnknownFrame: lists the frames.
         """
         X_WF, J = now.pose_and_jacobian(self.frame)
-        t_W, J_t = finite_vector(self.target, 3, "target"), np.zeros_like(J[:3])
+        t_W, J_t = finite_numbers(self.target, 3, "target"), np.zeros_like(J[:3])
         if self.reference is not None:
             X_WR, J_R = now.pose_and_jacobian(self.reference)
             t_W = X_WR[:3, :3] @ t_W
@@ -581,7 +588,7 @@ class CenterOfMassTask(Task):
             InvalidCommand: the target is not three finite numbers.
         """
         c_W, J = now.center_of_mass()
-        return finite_vector(self.target, 3, "target") - c_W, J
+        return finite_numbers(self.target, 3, "target") - c_W, J
 
 
 class DampingTask(Task):

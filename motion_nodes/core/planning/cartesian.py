@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.core.ik.problem import IkRequest, IkSettings, IkTolerance, pose_error, rigid_pose
+from motion_nodes.core.ik.problem import IkRequest, IkSettings, IkTolerance, pose_error
 from motion_nodes.core.planning.path_tools import interpolate_poses
 from motion_nodes.core.planning.path_verification import sweep_path
 from motion_nodes.core.planning.planning_problem import (
@@ -31,7 +31,7 @@ from motion_nodes.core.planning.planning_problem import (
 from motion_nodes.core.planning.pose_solvers import pose_solver
 from motion_nodes.core.robot.inverse_dynamics import Payload, too_heavy
 from motion_nodes.core.robot.kinematics import GroupKinematics
-from motion_nodes.core.robot.poses import inverse
+from motion_nodes.core.robot.poses import inverse, rigid_pose
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.trajectory.joint_path import CornerBlending
 from motion_nodes.core.trajectory.joint_trajectory import Infeasible

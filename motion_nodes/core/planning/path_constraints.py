@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.core.ik.problem import rigid_pose
 from motion_nodes.core.robot.limits import JointTurns
+from motion_nodes.core.robot.poses import rigid_pose
 from motion_nodes.errors import InvalidCommand, InvalidConfig, did_you_mean
 
 SHAPES = ("box", "ball", "cylinder")

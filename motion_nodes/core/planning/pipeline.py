@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.core.ik.problem import IkRequest, IkSettings, IkTolerance, as_pose
+from motion_nodes.core.ik.problem import IkRequest, IkSettings, IkTolerance
 from motion_nodes.core.ik.relaxed_poses import FULL, relaxed_tolerances, what_is_free
 from motion_nodes.core.planning.exact_search import ExactSearch
 from motion_nodes.core.planning.path_verification import FINER
@@ -49,6 +49,7 @@ from motion_nodes.core.planning.rrt_connect import RrtConnectSettings
 from motion_nodes.core.planning.shortcut import shorten_path, shorten_with_clearance
 from motion_nodes.core.robot.inverse_dynamics import too_heavy
 from motion_nodes.core.robot.limits import JointLimits
+from motion_nodes.core.robot.poses import as_pose
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.trajectory.joint_path import CornerBlending
 from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory

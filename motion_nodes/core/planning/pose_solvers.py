@@ -7,12 +7,12 @@ import functools
 from dataclasses import replace
 
 from motion_nodes.core.ik.chain import IkChain, joints_between
-from motion_nodes.core.ik.problem import IkRequest, IkResult, IkSettings, IkSolver, as_pose
+from motion_nodes.core.ik.problem import IkRequest, IkResult, IkSettings, IkSolver
 from motion_nodes.core.ik.solvers import make_solver
 from motion_nodes.core.planning.planning_problem import JointRange
 from motion_nodes.core.robot.kinematics import GroupKinematics
 from motion_nodes.core.robot.limits import JointLimits
-from motion_nodes.core.robot.poses import inverse
+from motion_nodes.core.robot.poses import as_pose, inverse
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.errors import InvalidConfig

@@ -23,10 +23,8 @@ from motion_nodes.core.ik.problem import (
     IkStatus,
     IkTolerance,
     Validity,
-    as_pose,
     pose_error,
     rejection,
-    rigid_pose,
 )
 from motion_nodes.core.planning.cartesian import checker_kinematics
 from motion_nodes.core.planning.planning_problem import (
@@ -37,7 +35,7 @@ from motion_nodes.core.planning.planning_problem import (
     range_words,
 )
 from motion_nodes.core.planning.pose_solvers import ATTEMPTS, pose_solver
-from motion_nodes.core.robot.poses import inverse, rotation_about
+from motion_nodes.core.robot.poses import as_pose, inverse, rigid_pose, rotation_about
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.kernels.compute_clock import compute_time

@@ -13,8 +13,8 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.core.ik.problem import rigid_pose
-from motion_nodes.core.robot.poses import rotation_about, rotation_vector
+from motion_nodes.core.robot.bounds import finite_numbers
+from motion_nodes.core.robot.poses import rigid_pose, rotation_about, rotation_vector
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.tolerances import EQUAL_DIRECTIONS, EQUAL_POINTS
 from motion_nodes.typing import Array
@@ -314,7 +314,7 @@ class TaskSpacePathSpec:
     def add_translation(self, position: ArrayLike, blend_radius: float = 0.0) -> None:
         """Add a straight line to a position [m], shape (3,), with constant orientation."""
         pose = self.final_pose.copy()
-        pose[:3, 3] = point = _checked_point(position, "position")
+        pose[:3, 3] = point = finite_numbers(position, 3, "position")
         if np.linalg.norm(pose[:3, 3] - self.final_pose[:3, 3]) <= EQUAL_POINTS:
             raise InvalidCommand(
                 f"piece {len(self)} of the path ends where it starts", field=f"pieces[{len(self)}]"
@@ -349,7 +349,7 @@ class TaskSpacePathSpec:
             mid: intermediate position [m], shape (3,).
             constant_orientation: False: the tool rotates with the direction of motion.
         """
-        middle, end = _checked_point(mid, "mid point"), _checked_point(target, "target")
+        middle, end = finite_numbers(mid, 3, "mid point"), finite_numbers(target, 3, "target")
         arc = arc_through(self.final_pose, middle, end)
         self._add(arc if constant_orientation else dataclasses.replace(arc, orientation="tangent"))
         arguments = (end, middle, constant_orientation)
@@ -358,7 +358,7 @@ class TaskSpacePathSpec:
     def add_three_point_arc_with_orientation_target(self, pose: ArrayLike, mid: ArrayLike) -> None:
         """Add an arc through a point [m], shape (3,), to a pose, with uniform rotation."""
         end = rigid_pose(pose, "pose")
-        middle = _checked_point(mid, "mid point")
+        middle = finite_numbers(mid, 3, "mid point")
         arc = arc_through(self.final_pose, middle, end[:3, 3])
         self._add(dataclasses.replace(arc, orientation="target", target=end[:3, :3]))
         self._calls.append(
@@ -372,7 +372,7 @@ class TaskSpacePathSpec:
             target: end position [m], shape (3,).
             constant_orientation: False: the tool rotates with the direction of motion.
         """
-        end = _checked_point(target, "target")
+        end = finite_numbers(target, 3, "target")
         arc = arc_along(self.final_pose, self._tangent(), end)
         self._add(arc if constant_orientation else dataclasses.replace(arc, orientation="tangent"))
         self._calls.append((TaskSpacePathSpec.add_tangent_arc, (end, constant_orientation)))
@@ -445,12 +445,3 @@ def _blend(before: Line, after: Line, radius: float) -> Arc | None:
     except InvalidCommand:
         return None
     return dataclasses.replace(arc, orientation="target", target=end[:3, :3])
-
-
-def _checked_point(value: ArrayLike, what: str) -> Array:
-    point = np.asarray(value, dtype=np.float64)
-    if point.shape != (3,) or not np.isfinite(point).all():
-        raise InvalidCommand(
-            f"{what} is {point.tolist()}; it must be three finite numbers [m]", field=what
-        )
-    return point

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from motion_nodes.core.ik.problem import IkRequest, IkSettings, IkTolerance, rigid_pose
+from motion_nodes.core.ik.problem import IkRequest, IkSettings, IkTolerance
 from motion_nodes.core.planning.cartesian import checker_kinematics
 from motion_nodes.core.planning.constraint_set import pose_and_jacobian
 from motion_nodes.core.planning.planning_problem import (
@@ -46,6 +46,7 @@ from motion_nodes.core.planning.tree_search import (
     new_tree,
     space_of,
 )
+from motion_nodes.core.robot.poses import rigid_pose
 from motion_nodes.core.robot.yaml_schema import read_yaml
 from motion_nodes.errors import InvalidConfig, did_you_mean
 from motion_nodes.kernels.bridges import Checker

@@ -23,6 +23,7 @@ from motion_nodes.core.planning.pose_solvers import pose_chain
 from motion_nodes.core.planning.task_space_conversion import PathConversionConfig, PathConverter
 from motion_nodes.core.planning.task_space_path_spec import TaskSpacePathSpec
 from motion_nodes.core.planning.tree_search import goal_configurations
+from motion_nodes.core.robot.bounds import finite_numbers
 from motion_nodes.core.robot.poses import inverse
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.trajectory.joint_path import JointPath
@@ -164,9 +165,7 @@ def _middle(start: Array, goal: Array, arc: ArcPoint) -> Array:
     Raises:
         InvalidCommand: the centre is not at the same distance from both, or in line with them.
     """
-    point = np.asarray(arc.point, np.float64)
-    if point.shape != (3,) or not np.isfinite(point).all():
-        raise InvalidCommand(f"the arc's point must be three finite numbers [m], got {arc.point!r}")
+    point = finite_numbers(arc.point, 3, "the arc's point [m]")
     if not arc.is_center:
         return point
     a, b = start - point, goal - point

@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.poses import rotation_about
 from motion_nodes.core.robot.rmpflow_settings import Collision, RmpflowSettings
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.scene.robot_spheres import checked_pairs, link_bodies, rigid_links
@@ -243,7 +244,7 @@ class PointMotion:
             value, rate = k * q[index] + arrays.offset[row], k * qd[index]
             self._z[row] = k * z
             if kind == REVOLUTE:
-                R = R @ _rotation(arrays.axis[row], value)
+                R = R @ rotation_about(arrays.axis[row], value)
                 turn = rate * z
             else:
                 p = p + value * z
@@ -281,11 +282,6 @@ class PointMotion:
                 linear[:, index] += self._z[row]
             row = int(arrays.parent[row])
         return linear, angular
-
-
-def _rotation(axis: Array, angle: float) -> Array:
-    skew = np.array([[0, -axis[2], axis[1]], [axis[2], 0, -axis[0]], [-axis[1], axis[0], 0]])
-    return np.asarray(np.eye(3) + np.sin(angle) * skew + (1.0 - np.cos(angle)) * (skew @ skew))
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,11 +29,10 @@ from motion_nodes.core.reactive.policy_state import (
     StuckSettings,
     TargetProgress,
     errors_of,
-    finite_numbers,
-    joint_numbers,
     watch,
 )
 from motion_nodes.core.reactive.targets import joint_lead, tool_lead
+from motion_nodes.core.robot.bounds import finite_numbers
 from motion_nodes.core.robot.poses import from_xyz_quat
 from motion_nodes.core.robot.rmpflow_settings import RmpflowSettings, read_rmpflow
 from motion_nodes.core.robot.robot import Robot
@@ -168,7 +167,7 @@ class RmpflowPolicy:
         Raises:
             InvalidCommand: wrong length, or values that are not finite.
         """
-        self._posture = frozen(joint_numbers(q, self.active_joints, "posture"))
+        self._posture = frozen(finite_numbers(q, self.active_joints, "posture"))
         self._stopping = False
         self._refresh_goal()
 
@@ -320,8 +319,8 @@ class RmpflowPolicy:
         Raises:
             InvalidCommand: wrong lengths, or values that are not finite; nothing changes.
         """
-        q = joint_numbers(active_q, self.active_joints, "active_q")
-        qd = joint_numbers(active_qd, self.active_joints, "active_qd")
+        q = finite_numbers(active_q, self.active_joints, "active_q")
+        qd = finite_numbers(active_qd, self.active_joints, "active_qd")
         self._set_watched(watched_q, watched_qd)
         self._state = JointMotion(q, qd, np.zeros(len(q)))
         self._sag = np.zeros(len(q))
@@ -360,8 +359,8 @@ class RmpflowPolicy:
         count, dt = substeps(frame_duration, self._longest_substep)
         own = self._state
         if own is None or not self._ignore_updates:
-            q = joint_numbers(active_q, self.active_joints, "active_q")
-            qd = joint_numbers(active_qd, self.active_joints, "active_qd")
+            q = finite_numbers(active_q, self.active_joints, "active_q")
+            qd = finite_numbers(active_qd, self.active_joints, "active_qd")
             last = np.zeros(len(q)) if own is None else own.qdd
             state = JointMotion(q, qd, last)
         else:
@@ -400,8 +399,8 @@ class RmpflowPolicy:
             InvalidConfig: an invalid duration.
         """
         count, dt = substeps(frame_duration, self._longest_substep)
-        q = joint_numbers(active_q, self.active_joints, "active_q")
-        qd = joint_numbers(active_qd, self.active_joints, "active_qd")
+        q = finite_numbers(active_q, self.active_joints, "active_q")
+        qd = finite_numbers(active_qd, self.active_joints, "active_qd")
         own = self._state
         state = JointMotion(q, qd, np.zeros(len(q))) if own is None else own.copy()
         ahead = self.turns.difference(q, state.q)
@@ -424,9 +423,9 @@ class RmpflowPolicy:
         Raises:
             InvalidCommand: wrong length, or values that are not finite; nothing changes.
         """
-        positions = joint_numbers(q, self.active_joints, "reference")
+        positions = finite_numbers(q, self.active_joints, "reference")
         rest = np.zeros(len(positions))
-        speed = rest if qd is None else joint_numbers(qd, self.active_joints, "velocity")
+        speed = rest if qd is None else finite_numbers(qd, self.active_joints, "velocity")
         self._state = JointMotion(positions, speed, rest)
 
     # ---- state
@@ -499,7 +498,7 @@ class RmpflowPolicy:
         Raises:
             InvalidCommand: wrong number of positions, or one that is not finite.
         """
-        q = joint_numbers(active_q, self.active_joints, "active_q")
+        q = finite_numbers(active_q, self.active_joints, "active_q")
         X_BT = self._evaluator.tool_pose(np.concatenate((q, self._watched_q)))
         return np.asarray(self._surroundings.X_WB @ X_BT)
 
@@ -653,8 +652,8 @@ class RmpflowPolicy:
 
     def _set_watched(self, q: ArrayLike | None, qd: ArrayLike | None) -> None:
         names = self.watched_joints
-        checked_q = self._watched_q if q is None else joint_numbers(q, names, "watched_q")
-        checked_qd = np.zeros(len(names)) if qd is None else joint_numbers(qd, names, "watched_qd")
+        checked_q = self._watched_q if q is None else finite_numbers(q, names, "watched_q")
+        checked_qd = np.zeros(len(names)) if qd is None else finite_numbers(qd, names, "watched_qd")
         self._watched_q, self._watched_qd = checked_q, checked_qd
 
     def _whole_q(self) -> Array:

@@ -37,9 +37,7 @@ from motion_nodes.core.reactive.policy_state import (
     Standstill,
     error_of,
     errors_of,
-    finite_numbers,
     is_near,
-    joint_numbers,
 )
 from motion_nodes.core.reactive.singularity import TwistScale, TwistScaler
 from motion_nodes.core.reactive.targets import (
@@ -49,6 +47,7 @@ from motion_nodes.core.reactive.targets import (
     PostureCommand,
     TwistCommand,
 )
+from motion_nodes.core.robot.bounds import finite_numbers
 from motion_nodes.core.robot.tree import frozen
 from motion_nodes.core.scene.scene import checked_pose
 from motion_nodes.errors import InvalidCommand
@@ -253,7 +252,7 @@ class Follower:
         """
         names = self.policy.active_joints
         limits = self.policy.robot.limits.select(names)
-        posture = frozen(limits.settled(joint_numbers(q, names, "posture")))
+        posture = frozen(limits.settled(finite_numbers(q, names, "posture")))
         faults = limits.violations(posture)
         if faults:
             raise InvalidCommand(f"the posture is outside the joint limits: {faults[0]}.")
@@ -285,7 +284,7 @@ class Follower:
         Raises:
             InvalidCommand: values that are not finite, or wrong length.
         """
-        numbers = joint_numbers(velocity, self.policy.active_joints, "speed")
+        numbers = finite_numbers(velocity, self.policy.active_joints, "speed")
         if isinstance(self.command, JogCommand):
             self.command.velocity, self.command.at = numbers, at
         elif not self.paused:

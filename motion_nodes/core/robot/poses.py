@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.errors import InvalidCommand
+from motion_nodes.errors import InvalidCommand, InvalidConfig, InvalidDescription
 from motion_nodes.tolerances import NO_ROTATION
 from motion_nodes.typing import Array
 
@@ -279,6 +279,82 @@ def _matrices(X: ArrayLike, ndim: int | None = None) -> Array:
     if array.shape[-2:] != (4, 4) or ndim not in (None, array.ndim):
         raise InvalidCommand(f"a pose is a matrix of shape (4, 4), got {X!r:.60}.", field="pose")
     return array
+
+
+def as_pose(value: ArrayLike, what: str, ndim: int = 2) -> Array:
+    """Return a pose as float64 array of shape (4, 4), or poses of shape (m, 4, 4).
+
+    Args:
+        value: the pose, or poses.
+        what: its name, for errors.
+        ndim: number of dimensions: 2 for a pose, 3 for poses.
+
+    Raises:
+        InvalidCommand: wrong shape, or not numeric. Orthonormality is not checked.
+    """
+    try:
+        X = np.ascontiguousarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        X = np.empty(0)
+    if X.ndim != ndim or X.shape[-2:] != (4, 4):
+        shape = np.shape(value) if isinstance(value, np.ndarray) else type(value).__name__
+        raise InvalidCommand(
+            f"{what}: required is {'a pose' if ndim == 2 else 'an array (m, 4, 4) of poses'}, a "
+            f"homogeneous matrix of shape (4, 4), as of motion_nodes.pose(); got {shape}.",
+            field=what,
+        )
+    return X
+
+
+def rigid_pose(
+    value: ArrayLike,
+    what: str,
+    tolerance: float = 1e-6,
+    error: type[InvalidCommand | InvalidConfig | InvalidDescription] = InvalidCommand,
+) -> Array:
+    """Return a validated pose, shape (4, 4).
+
+    Args:
+        value: the pose.
+        what: its name, for errors.
+        tolerance: max deviation of the rotation from an orthonormal one, per element of R^T R.
+        error: type of the error.
+
+    Raises:
+        InvalidCommand: (or ``error``) wrong shape, not finite, mirrored or not orthonormal, or
+            another last row than 0 0 0 1.
+    """
+    try:
+        X = as_pose(value, what)
+        R = X[:3, :3]
+        rigid = np.isfinite(X).all() and np.abs(R.T @ R - np.eye(3)).max() <= tolerance
+        if not rigid or np.linalg.det(R) < 0.0 or X[3].tolist() != [0.0, 0.0, 0.0, 1.0]:
+            raise bad_pose(X, what)
+    except InvalidCommand as wrong:
+        raise wrong if error is InvalidCommand else error(str(wrong), field=what) from None
+    return X
+
+
+def bad_pose(X: Array, what: str) -> InvalidCommand:
+    """Return the error for an invalid pose, with the reason.
+
+    Args:
+        X: the pose, shape (4, 4).
+        what: its name.
+    """
+    if not np.isfinite(X).all():
+        return InvalidCommand(
+            f"{what} holds numbers that are not finite: {X.tolist()}.", field=what
+        )
+    R = X[:3, :3]
+    turned = float(np.linalg.det(R))
+    return InvalidCommand(
+        f"{what} is not a valid pose: its rotation must be orthonormal with determinant 1 (the "
+        f"determinant is {turned:.6g}, R^T R differs from the identity by "
+        f"{np.abs(R.T @ R - np.eye(3)).max():.3g}) and its last row 0 0 0 1 (it is "
+        f"{X[3].tolist()}). motion_nodes.core.robot.poses makes poses from quaternions.",
+        field=what,
+    )
 
 
 def _cosines_and_sines(angles: Vector) -> tuple[list[float], list[float]]:

@@ -21,6 +21,7 @@ import numpy as np
 from lxml import etree  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
+from motion_nodes.core.robot.poses import rotation_about
 from motion_nodes.core.scene import convex_decomposition
 from motion_nodes.core.scene.convex_decomposition import convex_parts, fills_its_hull
 from motion_nodes.core.scene.mesh_cache import hash_of_files, stored_arrays
@@ -99,16 +100,10 @@ def _transform(node: Any) -> Array:
         elif element.tag == "scale":
             step[:3, :3] = np.diag(values)
         else:
-            step[:3, :3] = _rotation(values[:3], np.radians(values[3]))
+            axis = values[:3] / max(float(np.linalg.norm(values[:3])), 1e-12)
+            step[:3, :3] = rotation_about(axis, np.radians(values[3]))
         X = X @ step
     return X
-
-
-def _rotation(axis: Array, angle: float) -> Array:
-    """Return the rotation about an axis by Rodrigues' formula, shape (3, 3)."""
-    x, y, z = axis / max(float(np.linalg.norm(axis)), 1e-12)
-    cross = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
-    return np.asarray(np.eye(3) + np.sin(angle) * cross + (1 - np.cos(angle)) * cross @ cross)
 
 
 def _geometry(geometry: Any, by_id: dict[str, Any]) -> Triangles:

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from motion_nodes.core.robot.bounds import EARTH_LENGTH
+from motion_nodes.core.robot.poses import rigid_pose
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.tree import KinematicTree, frozen
 from motion_nodes.core.scene.shapes import HalfSpace, Solid, check_solid
@@ -368,16 +369,9 @@ def checked_pose(X: Array, where: str) -> Array:
         InvalidCommand: wrong shape, not finite, implausibly far away, or its rotation is not
             orthonormal.
     """
-    matrix = np.asarray(X, dtype=np.float64)
-    if matrix.shape != (4, 4) or not np.isfinite(matrix).all():
-        raise InvalidCommand(
-            f"{where}: its pose must be a matrix (4, 4) of finite numbers.", field=where
-        )
-    EARTH_LENGTH.check(matrix[:3, 3], f"{where}: position")
-    R = matrix[:3, :3]
-    if np.abs(R @ R.T - np.eye(3)).max() > 1e-6 or np.linalg.det(R) < 0.0:
-        raise InvalidCommand(f"{where}: the rotation of its pose is not orthonormal.", field=where)
-    return frozen(matrix)
+    pose = rigid_pose(X, where)
+    EARTH_LENGTH.check(pose[:3, 3], f"{where}: position")
+    return frozen(pose)
 
 
 class SceneFrame(NamedTuple):

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.core.reactive.policy_state import joint_numbers
+from motion_nodes.core.robot.bounds import finite_numbers
 from motion_nodes.core.scene.scene import Scene, WorldObject
 from motion_nodes.core.scene.world import World
 from motion_nodes.errors import InvalidCommand, UnknownJoint
@@ -175,7 +175,7 @@ class ArticulationMotionPolicy:
                 field="the robot's state",
             )
         used = tuple(self._names[i] for i in (*self._active, *self._watched))
-        joint_numbers(numbers[[*self._active, *self._watched]], used, "the robot's state")
+        finite_numbers(numbers[[*self._active, *self._watched]], used, "the robot's state")
         return numbers
 
     def _spread(self, values: Array) -> Array:

@@ -24,7 +24,7 @@ from typing import Literal
 
 import numpy as np
 
-from motion_nodes.core.robot.poses import from_xyz_rpy, multiply
+from motion_nodes.core.robot.poses import from_xyz_rpy, multiply, rigid_pose
 from motion_nodes.core.robot.tree import Joint, JointKind, KinematicTree, Link, frozen
 from motion_nodes.errors import InvalidDescription, did_you_mean
 from motion_nodes.typing import Array
@@ -89,7 +89,7 @@ def tree_from_dh(
     """
     standard = _is_standard(convention, f"{name}: ")
     names = _names(name, rows, joint_names)
-    joints = [_fixed("base_to_link0", "base", "link0", _checked_pose(name, "base", base))]
+    joints = [_fixed("base_to_link0", "base", "link0", _pose("base", base))]
     for i, (row, joint) in enumerate(zip(rows, names, strict=True), start=1):
         _check_row(row, f"{name}: row {i} ('{joint}')")
         parent, child = f"link{i - 1}", f"link{i}"
@@ -100,7 +100,7 @@ def tree_from_dh(
         else:
             joints.append(_moving(joint, row, parent, child, X))
     tip = f"link{len(rows)}"
-    joints.append(_fixed(f"{tip}_to_tool", tip, "tool", _checked_pose(name, "tool", tool)))
+    joints.append(_fixed(f"{tip}_to_tool", tip, "tool", _pose("tool", tool)))
     taken = {joint.name for joint in joints if not joint.movable} & set(names)
     if taken:
         raise InvalidDescription(
@@ -182,19 +182,9 @@ def _check_row(row: DhRow, where: str) -> None:
         )
 
 
-def _checked_pose(name: str, what: str, X: Array | None) -> Array:
+def _pose(what: str, X: Array | None) -> Array:
     """Return a validated pose; default: the identity."""
-    if X is None:
-        return np.eye(4)
-    given = np.asarray(X, dtype=np.float64)
-    if given.shape != (4, 4) or not np.isfinite(given).all():
-        raise InvalidDescription(
-            f"{name}: {what} must be a homogeneous matrix of shape (4, 4).", field=what
-        )
-    R = given[:3, :3]
-    if np.abs(R.T @ R - np.eye(3)).max() > 1e-6 or np.linalg.det(R) < 0.0:
-        raise InvalidDescription(f"{name}: {what} is not a rotation: {R.tolist()}.", field=what)
-    return given
+    return np.eye(4) if X is None else rigid_pose(X, what, error=InvalidDescription)
 
 
 def _moving(joint: str, row: DhRow, parent: str, child: str, X: Array) -> Joint:

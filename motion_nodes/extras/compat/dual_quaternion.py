@@ -19,6 +19,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
+from motion_nodes.core.robot.bounds import finite_numbers
 from motion_nodes.core.robot.poses import to_quat_xyzw
 from motion_nodes.core.robot.tree import KinematicTree
 from motion_nodes.errors import InvalidCommand, UnknownFrame
@@ -240,13 +241,7 @@ class DualQuaternionKinematics:
 
     def _values(self, q: ArrayLike) -> Array:
         """Return the position of each row's parent joint [rad or m]; 0 without a joint."""
-        given = np.asarray(q, dtype=np.float64)
-        if given.shape != (len(self.joint_names),) or not np.isfinite(given).all():
-            raise InvalidCommand(
-                f"{self._name}: joint values must be {len(self.joint_names)} finite numbers "
-                f"({', '.join(self.joint_names)}), got {given.tolist()}.",
-                field="q",
-            )
+        given = finite_numbers(q, self.joint_names, "q")
         tree = self._tree
         moved = np.append(given, 0.0)[tree.q_index]
         return np.asarray(np.where(tree.q_index < 0, 0.0, tree.multiplier * moved + tree.offset))

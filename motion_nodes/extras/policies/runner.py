@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from motion_nodes.core.robot.bounds import finite_numbers
 from motion_nodes.core.robot.limits import joint_indices
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.extras.policies.network import NetworkFault, PolicyNetwork, check_widths
@@ -340,12 +341,7 @@ class CommandShaper:
         Raises:
             InvalidCommand: another length, or values that are not finite; nothing changes.
         """
-        values = np.asarray(command, dtype=np.float64)
-        if values.shape != self._max.shape or not np.isfinite(values).all():
-            raise InvalidCommand(
-                f"a command must be {self._max.size} finite numbers, got {values.tolist()}"
-            )
-        self._target = values.copy()
+        self._target = finite_numbers(command, self._max.size, "a command")
 
     def step(self, dt: float) -> Array:
         """Return the command after a time [s], shape (m,)."""

@@ -23,6 +23,7 @@ from motion_nodes.core.control.stream_resampler import ResamplerSettings, Stream
 from motion_nodes.core.robot.bounds import repeated
 from motion_nodes.core.robot.configurations import Followers
 from motion_nodes.core.robot.inverse_dynamics import STANDARD_GRAVITY
+from motion_nodes.core.robot.poses import rigid_pose
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.tree import frozen
 from motion_nodes.errors import InvalidConfig, InvalidDescription, MotionError, did_you_mean
@@ -58,7 +59,8 @@ class RobotPlacement:
                 "contain only letters, digits and underscores.",
                 field=self.name,
             )
-        object.__setattr__(self, "X_WR", rigid_pose(self.X_WR, f"placement of '{self.name}'"))
+        X_WR = rigid_pose(self.X_WR, f"placement of '{self.name}'", error=InvalidConfig)
+        object.__setattr__(self, "X_WR", frozen(X_WR))
 
 
 def root_to_base(robot: Robot) -> Array:
@@ -79,35 +81,6 @@ def root_to_base(robot: Robot) -> Array:
             )
         X_RB = X_RB @ joint.X_PJ
     return frozen(X_RB)
-
-
-def rigid_pose(X: object, what: str) -> Array:
-    """Return a validated read-only copy of a pose.
-
-    Args:
-        X: the pose, shape (4, 4).
-        what: name of the input, for the error.
-
-    Raises:
-        InvalidConfig: not a finite rigid transform of shape (4, 4).
-    """
-    pose = np.array(X, dtype=np.float64)
-    if pose.shape != (4, 4):
-        raise InvalidConfig(f"{what} must be a (4, 4) matrix, got shape {pose.shape}.", field=what)
-    R = pose[:3, :3]
-    rigid = (
-        bool(np.isfinite(pose).all())
-        and np.allclose(R @ R.T, np.eye(3), atol=1e-6)
-        and float(np.linalg.det(R)) > 0.0
-        and np.allclose(pose[3], (0.0, 0.0, 0.0, 1.0), atol=1e-9)
-    )
-    if not rigid:
-        raise InvalidConfig(
-            f"{what} must be a rigid transform (rotation, translation, last row 0 0 0 1), "
-            f"got:\n{pose}",
-            field=what,
-        )
-    return frozen(pose)
 
 
 class UnknownRobot(MotionError, LookupError):

@@ -15,14 +15,13 @@ from pathlib import Path
 import numpy as np
 
 from motion_nodes.core.robot.colors import color_in
-from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.poses import from_xyz_rpy, rigid_pose
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.tree import Box, Cylinder, Mesh, Sphere, frozen
 from motion_nodes.core.scene.mesh_cache import shared_mesh
 from motion_nodes.core.scene.mesh_file import read_mesh
 from motion_nodes.core.scene.shapes import TriangleMesh
 from motion_nodes.errors import InvalidConfig, InvalidDescription, did_you_mean
-from motion_nodes.extras.sim.backend import rigid_pose
 from motion_nodes.typing import Array
 
 BAR, GAP = (0.012, 0.12, 0.016), 0.05
@@ -84,7 +83,8 @@ class FreeBody:
             raise InvalidConfig(
                 f"friction of object '{self.name}' is {self.friction}; it must be 0 to 100."
             )
-        object.__setattr__(self, "X_WO", rigid_pose(self.X_WO, f"pose of object '{self.name}'"))
+        X_WO = rigid_pose(self.X_WO, f"pose of object '{self.name}'", error=InvalidConfig)
+        object.__setattr__(self, "X_WO", frozen(X_WO))
 
     @functools.cached_property
     def solid(self) -> Box | Sphere | Cylinder | TriangleMesh:

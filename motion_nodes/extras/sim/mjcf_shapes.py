@@ -16,6 +16,7 @@ from pathlib import Path
 import mujoco
 import numpy as np
 
+from motion_nodes.core.robot.poses import rigid_pose
 from motion_nodes.core.robot.robot_yaml import ContactDescription
 from motion_nodes.core.robot.tree import (
     Box,
@@ -30,7 +31,7 @@ from motion_nodes.core.robot.tree import (
 )
 from motion_nodes.core.scene.mesh_file import mesh_hulls
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.extras.sim.backend import RobotPlacement, rigid_pose
+from motion_nodes.extras.sim.backend import RobotPlacement
 from motion_nodes.kernels.cache import in_turns
 from motion_nodes.typing import Array
 
@@ -203,7 +204,8 @@ class Obstacle:
             raise InvalidConfig(
                 f"sizes of obstacle '{self.name}' must be finite and above 0, got {self.geometry}."
             )
-        object.__setattr__(self, "X_WO", rigid_pose(self.X_WO, f"pose of obstacle '{self.name}'"))
+        X_WO = rigid_pose(self.X_WO, f"pose of obstacle '{self.name}'", error=InvalidConfig)
+        object.__setattr__(self, "X_WO", frozen(X_WO))
 
 
 def quat_wxyz(R: Array) -> Array:

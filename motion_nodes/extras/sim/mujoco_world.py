@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.core.robot.configurations import follower_names
+from motion_nodes.core.robot.poses import rigid_pose
 from motion_nodes.core.robot.tree import frozen
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.extras.sim.backend import (
@@ -29,7 +30,6 @@ from motion_nodes.extras.sim.backend import (
     RobotPlacement,
     SimulationDiverged,
     UnknownRobot,
-    rigid_pose,
     root_to_base,
 )
 from motion_nodes.extras.sim.cell_words import FreeBody
@@ -199,7 +199,7 @@ class FreeObjects:
         self.body(name)
         if name in self._handles:
             raise InvalidConfig(f"'{name}' is a drawer; its pose cannot be set")
-        X = rigid_pose(X_WO, f"pose of object '{name}'")
+        X = rigid_pose(X_WO, f"pose of object '{name}'", error=InvalidConfig)
         joint = data.joint(f"{PREFIX}{name}")
         joint.qpos[:3], joint.qpos[3:] = X[:3, 3], quat_wxyz(X[:3, :3])
         joint.qvel[:] = 0.0

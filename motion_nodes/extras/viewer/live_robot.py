@@ -16,8 +16,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import viser
+from numpy.typing import ArrayLike
 
-from motion_nodes.core.robot.tree import JointKind
+from motion_nodes.core.robot.poses import rigid_pose
+from motion_nodes.core.robot.tree import JointKind, frozen
 from motion_nodes.core.scene.scene import Scene
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.extras.tasks.task_plan import TaskProgress
@@ -36,7 +38,7 @@ from motion_nodes.extras.viewer.robot_view import GHOST, RobotView, bounding_sph
 from motion_nodes.extras.viewer.suite_panels import TaskPanel
 from motion_nodes.extras.viewer.target_gizmo import TargetGizmo
 from motion_nodes.extras.viewer.ui_commands import MotionScaling, PanelEvents, PlannerOptions
-from motion_nodes.extras.viewer.viewed_robot import PLANNER, ViewedRobot, checked_pose
+from motion_nodes.extras.viewer.viewed_robot import PLANNER, ViewedRobot
 from motion_nodes.typing import Array
 
 OPEN = "open"
@@ -390,13 +392,13 @@ class LiveRobot:
             self._freshness.arrived(now)
         self._events.updated()
 
-    def update_base(self, X_WB: object) -> None:
+    def update_base(self, X_WB: ArrayLike) -> None:
         """Show the pose of the root link in the world, shape (4, 4), and extend its trail.
 
         Raises:
             InvalidCommand: not a finite rigid pose; the previous one is kept.
         """
-        pose = checked_pose(X_WB, f"{self.viewed.name}: base pose X_WB")
+        pose = frozen(rigid_pose(X_WB, f"{self.viewed.name}: base pose X_WB"))
         with self._lock:
             self._X_WB = pose
             self._trail_dirty |= self.trail.points.add(pose[:3, 3])
@@ -442,7 +444,7 @@ class LiveRobot:
         self._required_planning().path.set_plan(times, positions)
         self._events.updated()
 
-    def update_target(self, X_BT: object) -> None:
+    def update_target(self, X_BT: ArrayLike) -> None:
         """Show the target of the tool, as the pose of its handle.
 
         Args:

@@ -10,9 +10,18 @@ from collections.abc import Callable
 
 import numpy as np
 import viser
+from numpy.typing import ArrayLike
 
 from motion_nodes.core.robot.link_poses import LinkPoses
-from motion_nodes.core.robot.poses import from_xyz_quat, from_xyz_rpy, inverse, to_quat_wxyz, to_rpy
+from motion_nodes.core.robot.poses import (
+    from_xyz_quat,
+    from_xyz_rpy,
+    inverse,
+    rigid_pose,
+    to_quat_wxyz,
+    to_rpy,
+)
+from motion_nodes.core.robot.tree import frozen
 from motion_nodes.extras.viewer.joint_panel import show_value
 from motion_nodes.extras.viewer.panel_style import (
     DEG,
@@ -29,7 +38,7 @@ from motion_nodes.extras.viewer.ui_commands import (
     PlanCommand,
     TargetCommand,
 )
-from motion_nodes.extras.viewer.viewed_robot import PLANNER, RMPFLOW, ViewedRobot, checked_pose
+from motion_nodes.extras.viewer.viewed_robot import PLANNER, RMPFLOW, ViewedRobot
 from motion_nodes.typing import Array
 
 STEPS = ((0.001, 1.0), (0.005, 2.0), (0.02, 5.0), (0.1, 15.0))
@@ -335,7 +344,7 @@ class TargetGizmo:
         reset.on_click(by_user(self._reset_pressed))
         self._show_plan_buttons()
 
-    def set_target(self, X_BT: object) -> None:
+    def set_target(self, X_BT: ArrayLike) -> None:
         """Show a received target.
 
         Args:
@@ -344,7 +353,7 @@ class TargetGizmo:
         Raises:
             InvalidCommand: not a finite rigid pose; the previous target is kept.
         """
-        pose = checked_pose(X_BT, f"{self._viewed.name}: target")
+        pose = frozen(rigid_pose(X_BT, f"{self._viewed.name}: target"))
         with self._lock:
             self._received = pose
 

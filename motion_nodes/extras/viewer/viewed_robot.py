@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from motion_nodes.core.robot.limits import JointLimits
+from motion_nodes.core.robot.poses import rigid_pose
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.tree import frozen
 from motion_nodes.core.scene.robot_spheres import CollisionBody, link_bodies
@@ -19,9 +20,6 @@ from motion_nodes.typing import Array
 
 RMPFLOW, IK, PLANNER = "RMPflow", "IK", "planner"
 """Controllers that can move the tool to a target."""
-
-RIGID_TOLERANCE = 1e-6
-"""Max deviation of the elements of R R^T from the identity."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +84,7 @@ class ViewedRobot:
                 field="name",
             )
         object.__setattr__(self, "name", name)
-        object.__setattr__(self, "X_WR", checked_pose(self.X_WR, f"{name}: placement X_WR"))
+        object.__setattr__(self, "X_WR", frozen(rigid_pose(self.X_WR, f"{name}: placement X_WR")))
         wheeled = self.model.kind not in ("arm", "floating")
         drive = wheeled if self.drive is None else self.drive
         object.__setattr__(self, "drive", drive)
@@ -228,35 +226,3 @@ def _gripper(robot: Robot) -> dict[str, tuple[float, float]]:
     closed, opened = (robot.states.get(name, {}) for name in ("close", "open"))
     both = [joint for joint in closed if joint in opened and joint in robot.arm_joints]
     return {joint: (float(closed[joint]), float(opened[joint])) for joint in both}
-
-
-def checked_pose(X: object, where: str) -> Array:
-    """Return ``X`` as a read-only pose.
-
-    Args:
-        X: the pose, shape (4, 4).
-        where: name of the input, for the error.
-
-    Raises:
-        InvalidCommand: not a finite rigid transform of shape (4, 4).
-    """
-    try:
-        pose = np.array(X, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidCommand(f"{where} must be a (4, 4) matrix, got {X!r:.80}.") from None
-    if pose.shape != (4, 4):
-        raise InvalidCommand(
-            f"{where} must be a (4, 4) matrix, got shape {pose.shape}.", field=where
-        )
-    if not np.isfinite(pose).all():
-        raise InvalidCommand(f"{where} contains NaN or infinity; it is ignored.", field=where)
-    R = pose[:3, :3]
-    skew = float(np.abs(R @ R.T - np.eye(3)).max())
-    if skew > RIGID_TOLERANCE or np.linalg.det(R) < 0.0 or (pose[3] != (0, 0, 0, 1)).any():
-        raise InvalidCommand(
-            f"{where} is not a rigid transform: its rotation deviates by {skew:.2g} from an "
-            f"orthonormal matrix (max {RIGID_TOLERANCE}), its last row is {pose[3].tolist()} "
-            "(must be [0, 0, 0, 1]).",
-            field=where,
-        )
-    return frozen(pose)

@@ -42,7 +42,12 @@ from motion_nodes.nodes.planner.tool_motion_requests import (
 from motion_nodes.ros import qos
 from motion_nodes.ros.clients.trajectory_execution import ExecutedMotion
 from motion_nodes.ros.concurrency.servers import ServiceThreads
-from motion_nodes.ros.messages.moveit_messages import RequestRejected, require_active, set_code
+from motion_nodes.ros.messages.moveit_messages import (
+    RequestRejected,
+    answered,
+    require_active,
+    set_code,
+)
 from motion_nodes.ros.messages.plan_messages import (
     INDUSTRIAL,
     PIPELINE,
@@ -75,67 +80,57 @@ class PlanServices:
 
     def _plan(self, request: Any, response: Any) -> Any:
         plan, job = response.motion_plan_response, PlanJob(request.motion_plan_request)
-        try:
-            require_active(self._host)
+
+        def answer() -> str:
             planned = self._host.requests.plan(job, self._host.gives_up)
-        except RequestRejected as error:
-            self.counts["failed"] += 1
-            set_code(plan.error_code, error.code, str(error), self._host.get_name())
-            return response
-        self.counts["planned"] += 1
-        plan.trajectory_start, plan.trajectory = planned.start, planned.trajectory
-        plan.group_name, plan.planning_time = planned.group.name, planned.time
-        set_code(plan.error_code, Codes.SUCCESS, planned.note, self._host.get_name())
-        self._host.display.show(planned)
+            plan.trajectory_start, plan.trajectory = planned.start, planned.trajectory
+            plan.group_name, plan.planning_time = planned.group.name, planned.time
+            self._host.display.show(planned)
+            return planned.note
+
+        self._count(answered(self._host, plan.error_code, answer))
         return response
 
     def _cartesian(self, request: Any, response: Any) -> Any:
-        try:
-            require_active(self._host)
+        def answer() -> str:
             note = straight_path(self._host.requests, request, response, self._host.gives_up)
-        except RequestRejected as error:
-            self.counts["failed"] += 1
-            set_code(response.error_code, error.code, str(error), self._host.get_name())
-            return response
-        self.counts["planned"] += 1
-        set_code(response.error_code, Codes.SUCCESS, note, self._host.get_name())
-        self._host.display.show_path(response.start_state, response.solution)
+            self._host.display.show_path(response.start_state, response.solution)
+            return note
+
+        self._count(answered(self._host, response.error_code, answer))
         return response
 
     def _batch(self, request: Any, response: Any) -> Any:
-        answer, items = response.response, request.request.items
-        try:
-            require_active(self._host)
-            note = plan_batch(self._host.requests, items, answer, self._host.gives_up)
-        except RequestRejected as error:
-            set_code(answer.error_code, error.code, str(error), self._host.get_name())
-        else:
-            set_code(answer.error_code, Codes.SUCCESS, note, self._host.get_name())
-        planned = sum(bool(t.joint_trajectory.points) for t in answer.planned_trajectories)
-        self.counts["planned"] += planned
-        self.counts["failed"] += max(len(items), 1) - planned
+        filled, items = response.response, request.request.items
+
+        def answer() -> str:
+            return plan_batch(self._host.requests, items, filled, self._host.gives_up)
+
+        answered(self._host, filled.error_code, answer)
+        planned = sum(bool(t.joint_trajectory.points) for t in filled.planned_trajectories)
+        self._count(True, planned)
+        self._count(False, max(len(items), 1) - planned)
         return response
 
     def _sequence(self, request: Any, response: Any) -> Any:
-        answer = response.response
-        try:
-            require_active(self._host)
-            if not request.request.items:
-                set_code(answer.error_code, Codes.SUCCESS, NO_ITEMS, self._host.get_name())
-                return response
-            job = sequence_job(request.request, PlanningOptions(), from_current=False)
-            planned = plan_motion_sequence(
-                self._host.requests, request.request, job, self._host.gives_up
-            )
-        except RequestRejected as error:
-            self.counts["failed"] += 1
-            set_code(answer.error_code, error.code, str(error), self._host.get_name())
-            return response
-        self.counts["planned"] += 1
-        fill_sequence(answer, planned)
-        set_code(answer.error_code, Codes.SUCCESS, planned.note, self._host.get_name())
-        self._host.display.show(planned)
+        items, filled = request.request, response.response
+
+        def answer() -> str:
+            if not items.items:
+                return NO_ITEMS
+            job = sequence_job(items, PlanningOptions(), from_current=False)
+            planned = plan_motion_sequence(self._host.requests, items, job, self._host.gives_up)
+            fill_sequence(filled, planned)
+            self._host.display.show(planned)
+            return planned.note
+
+        success = answered(self._host, filled.error_code, answer)
+        if items.items or not success:
+            self._count(success)
         return response
+
+    def _count(self, success: bool, number: int = 1) -> None:
+        self.counts["planned" if success else "failed"] += number
 
 
 class PlannerQueries:

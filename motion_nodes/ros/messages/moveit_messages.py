@@ -7,7 +7,7 @@ Invalid messages raise :class:`RequestRejected`, which has one of MoveIt's error
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from geometry_msgs.msg import Pose
@@ -54,6 +54,27 @@ def require_active(node: Any) -> None:
         raise RequestRejected(
             MoveItErrorCodes.FAILURE, f"{node.get_name()} is {node.state_label}, not active"
         )
+
+
+def answered(node: Any, error_code: Any, answer: Callable[[], str]) -> bool:
+    """Answer a request of an active node, and fill the error code of the response.
+
+    Args:
+        node: the MotionNode.
+        error_code: MoveItErrorCodes of the response.
+        answer: fills the response, and returns a note for the client.
+
+    Returns:
+        Whether the request was answered; False if it was rejected.
+    """
+    try:
+        require_active(node)
+        note = answer()
+    except RequestRejected as error:
+        set_code(error_code, error.code, str(error), node.get_name())
+        return False
+    set_code(error_code, MoveItErrorCodes.SUCCESS, note, node.get_name())
+    return True
 
 
 def requested_group(robot: Robot, name: str) -> Group:
