@@ -39,8 +39,8 @@ from motion_nodes.core.robot.robot_yaml import (
     RobotDescription,
 )
 from motion_nodes.core.robot.tree import KinematicTree
-from motion_nodes.core.robot.urdf import parse_xml, read_urdf, read_urdf_text
-from motion_nodes.core.robot.yaml_schema import read_yaml, yaml_text
+from motion_nodes.core.robot.urdf import parse_xml, read_urdf
+from motion_nodes.core.robot.yaml_schema import read_text, read_yaml, yaml_text
 from motion_nodes.errors import InvalidConfig, InvalidDescription
 
 _LOG = logging.getLogger(__name__)
@@ -205,7 +205,7 @@ def read_foreign(
     file: Path,
     urdf: Path | None = None,
     name: str = "",
-    read_text: Callable[[Path], str] = read_urdf_text,
+    read_text: Callable[[Path], str] = read_text,
 ) -> ForeignRobot:
     """Read a file of another system and its URDF.
 

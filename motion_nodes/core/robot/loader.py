@@ -18,8 +18,8 @@ from pathlib import Path
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.robot_builder import assemble
 from motion_nodes.core.robot.robot_yaml import RobotDescription
-from motion_nodes.core.robot.urdf import read_urdf, read_urdf_text
-from motion_nodes.core.robot.yaml_schema import decode, read_yaml
+from motion_nodes.core.robot.urdf import read_urdf
+from motion_nodes.core.robot.yaml_schema import decode, read_text, read_yaml
 from motion_nodes.errors import InvalidConfig, InvalidDescription, RobotNotFound
 
 ROBOT_FILE = "robot.yaml"
@@ -54,7 +54,7 @@ def load_robot(name_or_path: str | Path, urdf: str | Path | None = None) -> Robo
             f"{file}: urdf: the file '{description.urdf}' does not exist in {file.parent}.",
             field="urdf",
         )
-    urdf = read_urdf_text(urdf_file)
+    urdf = read_text(urdf_file)
     spheres = _read_spheres(file, description)
     return assemble(file, description, read_urdf(urdf, str(urdf_file)), urdf, spheres)
 

@@ -43,6 +43,7 @@ from motion_nodes.core.robot.tree import (
     Sphere,
     frozen,
 )
+from motion_nodes.core.robot.yaml_schema import read_text
 from motion_nodes.errors import InvalidDescription, did_you_mean
 from motion_nodes.typing import Array
 
@@ -438,26 +439,12 @@ def read_urdf(source: str | Path, where: str = "") -> KinematicTree:
         raise InvalidDescription(f"{where}: {error}") from None
 
 
-def read_urdf_text(path: Path) -> str:
-    """Return the text of a URDF file.
-
-    Raises:
-        InvalidDescription: no such file, or not UTF-8 text.
-    """
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise InvalidDescription(f"{path}: is not UTF-8 text ({error.reason}).") from None
-    except OSError as error:
-        raise InvalidDescription(f"{path}: cannot be read: {error.strerror}.") from None
-
-
 def _text_of(source: str | Path, where: str) -> tuple[str, str]:
     """Return the XML text and its name for errors."""
     if isinstance(source, str) and "<" in source:
         return source, where or "URDF text"
     path = Path(source)
-    return read_urdf_text(path), where or str(path)
+    return read_text(path), where or str(path)
 
 
 def _parse(root: Any, where: str) -> Any:

@@ -286,6 +286,20 @@ _Dumper.add_representer(tuple, _numbers_in_a_line)
 _Dumper.add_representer(float, _shortest_float)
 
 
+def read_text(file: Path) -> str:
+    """Return the text of a file.
+
+    Raises:
+        InvalidDescription: no such file, or not UTF-8 text.
+    """
+    try:
+        return file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InvalidDescription(f"{file}: cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError as error:
+        raise InvalidDescription(f"{file}: is not UTF-8 text ({error.reason}).") from None
+
+
 def read_yaml(file: Path, *, tagged: bool = False) -> Any:
     """Return the mapping in a YAML file.
 
@@ -297,13 +311,7 @@ def read_yaml(file: Path, *, tagged: bool = False) -> Any:
         InvalidDescription: an unreadable file, a syntax error (with its position), or not a
             mapping.
     """
-    try:
-        text = file.read_text(encoding="utf-8")
-    except OSError as error:
-        raise InvalidDescription(f"{file}: cannot be read: {error.strerror}.") from None
-    except UnicodeDecodeError as error:
-        raise InvalidDescription(f"{file}: is not UTF-8 text ({error.reason}).") from None
-    return parse_yaml(text, str(file), tagged=tagged)
+    return parse_yaml(read_text(file), str(file), tagged=tagged)
 
 
 def parse_yaml(text: str, where: str, *, tagged: bool = False) -> Any:

@@ -27,7 +27,7 @@ import numpy as np
 
 from motion_nodes.core.robot.poses import from_xyz_quat, rotation_about
 from motion_nodes.core.robot.tree import Joint, JointKind, KinematicTree, Link, frozen
-from motion_nodes.core.robot.yaml_schema import decode
+from motion_nodes.core.robot.yaml_schema import decode, read_text
 from motion_nodes.errors import InvalidDescription, did_you_mean
 from motion_nodes.typing import Array
 
@@ -92,13 +92,7 @@ def read_kinematic_file(file: str | Path) -> KinematicTree:
         InvalidDescription: names the file, the field, and the allowed values.
     """
     path = Path(file)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise InvalidDescription(f"{path}: cannot be read: {error.strerror}.") from None
-    except UnicodeDecodeError as error:
-        raise InvalidDescription(f"{path}: is not UTF-8 text ({error.reason}).") from None
-    return read_kinematic_text(text, path.name.removesuffix(SUFFIX), str(path))
+    return read_kinematic_text(read_text(path), path.name.removesuffix(SUFFIX), str(path))
 
 
 def read_kinematic_text(text: str, name: str, where: str) -> KinematicTree:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from motion_nodes.core.robot.robot_xml import robot_root, xml_root
-from motion_nodes.core.robot.urdf import read_urdf_text
+from motion_nodes.core.robot.yaml_schema import read_text
 from motion_nodes.errors import InvalidDescription
 from motion_nodes.extras.robot_setup.notes import Notes, listed
 from motion_nodes.extras.robot_setup.package_search import PackageSearch
@@ -61,7 +61,7 @@ def read_source(
     search = search_from(path, package_paths)
     if ".xacro" in path.suffixes:
         return RobotSource(_expanded(path, search, arguments, findings), path)
-    text = read_urdf_text(path)
+    text = read_text(path)
     if mesh_folder is not None and is_mjcf(text, path):
         _refuse_arguments(path, arguments)
         # Imported on demand, because MuJoCo loads slowly.
