@@ -17,6 +17,7 @@ import hashlib
 import importlib
 import inspect
 import logging
+import os
 import subprocess
 import sys
 import threading
@@ -253,8 +254,8 @@ def compile_apart(functions: Iterable[CycleFunction[Any]], niceness: int = 0) ->
     functions = list(functions)
     if not functions:
         return
-    command = [sys.executable, "-m", "motion_nodes.kernels.cycle_compiler", str(niceness)]
-    command += [each.name for each in functions]
+    command = [sys.executable, "-m", "motion_nodes.kernels.cycle_compiler"]
+    command += [str(os.getpid()), str(niceness), *(each.name for each in functions)]
     try:
         subprocess.run(command, check=True, timeout=TIMEOUT, capture_output=True, text=True)
     except (OSError, subprocess.SubprocessError) as error:

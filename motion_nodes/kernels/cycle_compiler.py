@@ -16,7 +16,7 @@ import numba
 from motion_nodes.kernels import bridges, cache, native
 from motion_nodes.kernels.bridges import reader
 from motion_nodes.kernels.cycle_code import ENTRY, CycleFunction, find
-from motion_nodes.kernels.parent_death import die_with_parent
+from motion_nodes.kernels.parent_death import die_with
 
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
 
@@ -58,11 +58,15 @@ def _compiled(function: Any) -> Any:
 
 
 def main() -> None:
-    """Compile the functions named in the command line, after its niceness, into the cache."""
-    die_with_parent()
-    os.nice(int(sys.argv[1]))
+    """Compile functions into the cache.
+
+    The command line has the id of the process that waits, the niceness, and their names.
+    """
+    parent, niceness, *names = sys.argv[1:]
+    die_with(int(parent))  # which may have ended during the imports
+    os.nice(int(niceness))
     # The keys are those of the sources, before parts are replaced by compiled ones.
-    functions = {function.key(): function for function in map(find, sys.argv[2:])}
+    functions = {function.key(): function for function in map(find, names)}
     for key, function in functions.items():
         cache.write_entry(key, object_code(function))
 
