@@ -9,9 +9,12 @@ import itertools
 
 import numpy as np
 import pytest
+from scene.coal_robot import CoalRobot
 
 import motion_nodes as mn
+from motion_nodes.core.planning.exact_search import ExactSearch
 from motion_nodes.core.planning.plan_run import PlanOptions
+from motion_nodes.core.planning.planning_problem import JointGoal, PlanRequest
 from motion_nodes.core.planning.rrt_connect import RrtConnectSettings
 
 PLATE = np.array([0.3, 0.01, 0.3])
@@ -91,3 +94,50 @@ def test_a_bound_of_the_client_is_kept(slides, walls):
     plan = slides.plan(START, GOAL, walls, options=options)
     assert not plan.success
     assert plan.reason == "no path in 100 iterations; more may find one"
+
+
+JOINTS = [("0 0 1", "0 0 0.12"), ("0 1 0", "0 0.09 0.12"), ("0 1 0", "0 -0.09 0.3"),
+          ("0 0 1", "0 0 0.3"), ("0 1 0", "0 0 0.3"), ("0 0 1", "0 0 0.12")]  # fmt: skip
+"""Axis and origin of the joints of an arm [m]."""
+FOLDED = [-0.23, 1.45, -0.76, 1.8, 1.05, -1.92]
+"""The arm behind the column that it is mounted at, where its spheres leave no way out."""
+
+
+def cylinder(radius: float, length: float) -> str:
+    shape = f"<geometry><cylinder radius='{radius}' length='{length}'/></geometry>"
+    return f"<collision><origin xyz='0 0 {length / 2}'/>{shape}</collision>"
+
+
+@pytest.fixture(scope="module")
+def leaning(tmp_path_factory):
+    """An arm that is mounted at the side of a column, leaning outwards."""
+    pytest.importorskip("motion_nodes.extras.robot_setup", reason="reads a URDF")
+    sizes = [(0.04, 0.25)] * 4 + [(0.03, 0.1), (0.03, 0.06)]
+    text = [
+        f"<link name='torso'>{cylinder(0.1, 0.5)}</link>"
+        f"<link name='link0'>{cylinder(0.08, 0.1)}</link>"
+        "<joint name='mount' type='fixed'><parent link='torso'/><child link='link0'/>"
+        "<origin xyz='0 0.3 0.5' rpy='-0.8 0 0'/></joint>"
+    ]
+    for k, ((axis, place), size) in enumerate(zip(JOINTS, sizes, strict=True), 1):
+        text.append(
+            f"<link name='link{k}'>{cylinder(*size)}</link>"
+            f"<joint name='joint{k}' type='revolute'><parent link='link{k - 1}'/>"
+            f"<child link='link{k}'/><origin xyz='{place}'/><axis xyz='{axis}'/>"
+            "<limit lower='-2.5' upper='2.5' velocity='2' effort='100'/></joint>"
+        )
+    path = tmp_path_factory.mktemp("leaning") / "leaning.urdf"
+    path.write_text(f"<robot name='leaning'>{''.join(text)}</robot>")
+    return mn.load_robot(str(path))["arm"]
+
+
+def test_out_of_a_pocket_few_iterations_lead(leaning):
+    checker = leaning.checker()
+    oracle, iterations = CoalRobot(checker), 0
+    for seed in range(3):
+        goal = JointGoal([1.7, -2.41, -1.81, 0.15, 1.57, 0.07])
+        found = ExactSearch(PlanRequest(checker, FOLDED, (goal,), 60.0, seed)).plan()
+        assert found.path is not None, found.reason
+        iterations += found.iterations
+        assert not any(map(oracle.touches, straight(found.path)[::10]))
+    assert iterations < 30_000, "edges of a thirteenth of the space took 50 000"

@@ -30,8 +30,9 @@ from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.tolerances import EQUAL_POSITIONS
 from motion_nodes.typing import Array
 
-_ACROSS = 13.0
-"""Number of edges along the diagonal of the space."""
+_ACROSS = 2.0
+"""Number of edges along the diagonal of the space: an edge ends where it is no longer free, so that
+long ones cost little, and lead out of a pocket with a quarter of the iterations of short ones."""
 _FINER = 0.3
 """Steps between the checked configurations of an edge, in the checker's steps, after a path that is
 in collision between two of them."""
