@@ -63,7 +63,7 @@ def test_straight_motions_do_not_wait_for_the_planner(suite, client, tmp_path):
     tool = {"planner_id": "PTP", "pipeline_id": "pilz_industrial_motion_planner"}
     for goal, wrong, word in (
         (ASIDE, {"group_name": "legs"}, "legs"),
-        (ASIDE, {"max_velocity_scaling_factor": 7.0}, "max_velocity_scaling_factor"),
+        (ASIDE, {"max_velocity_scaling_factor": -7.0}, "max_velocity_scaling_factor"),
         (ASIDE, {"group_name": "legs", **tool}, "legs"),
         ({**ASIDE, "elbow": 0.1}, {}, "elbow"),
     ):
