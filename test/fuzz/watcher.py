@@ -213,7 +213,8 @@ class WatcherProcess:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
             env={**environment, "PYTHONPATH": python_path()}, start_new_session=True,
         )  # fmt: skip
-        self._read()
+        while self._read().strip() != "watching":
+            pass  # messages of the middleware
 
     def exact(self, on: bool) -> None:
         """Switch the limits of velocities and accelerations on or off."""
