@@ -70,13 +70,9 @@ def _run(options: argparse.Namespace, seed: int, pair: hosts.TwoHosts | None) ->
     except hosts.NotPermitted as reason:
         print(f"no faults of disks: {reason}")
     # The range that users have, without the profile of own_domain.
-    variables = dict(pair.environment) if pair else {RANGE: "SUBNET"}
-    environment = ENVIRONMENT | variables
-    for name in PROFILES if pair is None else ():
-        # An empty name of a file makes the middleware print an error where an answer is expected.
-        os.environ.pop(name, None)
-        environment.pop(name, None)
+    variables = dict(pair.environment) if pair else dict.fromkeys(PROFILES, "") | {RANGE: "SUBNET"}
     os.environ.update(variables)
+    environment = ENVIRONMENT | variables
     suite = Suite(folder, environment | (home.environment if home else {}))
     words = robot_words(options.robots)
     without = [name for name in options.without.split(",") if name]

@@ -123,7 +123,7 @@ def test_directions_that_an_arm_never_reaches_are_no_singularity():
 )
 def test_thresholds_that_contradict_each_other(lower, hard):
     with pytest.raises(InvalidConfig, match="singularity_threshold"):
-        FollowerSettings(lower_singularity_threshold=lower, hard_stop_singularity_threshold=hard)
+        SingularityThresholds(lower, hard)
 
 
 class Arm:
@@ -206,9 +206,7 @@ def test_the_ends_of_reach_are_met():
 @ARMS
 def test_without_thresholds_a_tool_stays_on_the_line_of_its_twist(name, direction, sign):
     """A limit of a joint, the reach, or the robot itself blocks it."""
-    never = dict.fromkeys(
-        ("lower_singularity_threshold", "hard_stop_singularity_threshold"), math.inf
-    )
-    arm, twist = Arm(name, **never), twist_along(direction, sign)
+    never = SingularityThresholds(math.inf, math.inf)
+    arm, twist = Arm(name, singularity=never), twist_along(direction, sign)
     arm.run(twist, 6.0)
     assert arm.off_line(twist) < 0.04

@@ -11,7 +11,7 @@ import enum
 import math
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import sub
 from typing import NamedTuple
 
@@ -22,7 +22,6 @@ from motion_nodes.core.reactive.singularity import SingularityThresholds
 from motion_nodes.core.robot.limits import JointTurns
 from motion_nodes.core.robot.rmpflow_settings import RmpflowSettings
 from motion_nodes.core.scene.scene import Scene
-from motion_nodes.errors import InvalidConfig
 from motion_nodes.settings import check_settings, setting
 from motion_nodes.tolerances import SETTLED_SPEED
 from motion_nodes.typing import Array
@@ -333,45 +332,11 @@ class FollowerSettings:
     escape_pause: float = setting(
         5.0, doc="Min time between a failed escape plan and the next attempt.", unit="s", gt=0.0
     )
-
-    lower_singularity_threshold: float = setting(
-        17.0,
-        doc="Condition number of the Jacobian, with lengths in units of the reach, from which "
-        "twists are scaled down, as in MoveIt Servo. Infinity: never.",
-        ge=1.0,
-        inf=True,
-    )
-    hard_stop_singularity_threshold: float = setting(
-        30.0,
-        doc="Condition number from which a twist towards the singularity stops the arm.",
-        gt=1.0,
-        inf=True,
-    )
-    leaving_singularity_threshold_multiplier: float = setting(
-        2.0,
-        doc="Factor of the distance between both thresholds for twists away from the singularity.",
-        gt=1.0,
-        le=1000.0,
-    )
+    singularity: SingularityThresholds = field(default_factory=SingularityThresholds)
+    """Of velocity commands of the tool."""
 
     def __post_init__(self) -> None:
         check_settings(self)
-        lower, hard = self.lower_singularity_threshold, self.hard_stop_singularity_threshold
-        if math.isfinite(lower) and hard <= lower:
-            raise InvalidConfig(
-                f"hard_stop_singularity_threshold is {hard:g}; it must be above "
-                f"lower_singularity_threshold, {lower:g}",
-                field="hard_stop_singularity_threshold",
-            )
-
-    @property
-    def singularity_thresholds(self) -> SingularityThresholds:
-        """The thresholds of twists."""
-        return SingularityThresholds(
-            self.lower_singularity_threshold,
-            self.hard_stop_singularity_threshold,
-            self.leaving_singularity_threshold_multiplier,
-        )
 
 
 class RobotMotion(NamedTuple):

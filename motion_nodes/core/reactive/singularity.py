@@ -12,11 +12,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
 import numpy as np
 
+from motion_nodes.errors import InvalidConfig
+from motion_nodes.settings import check_settings, setting
 from motion_nodes.typing import Array
 
 STEP = 0.01
@@ -46,15 +49,43 @@ class TwistScale(NamedTuple):
     cause: NearSingularity = NearSingularity.NO
 
 
-class SingularityThresholds(NamedTuple):
-    """Condition numbers of the Jacobian, whose rows are in units of the reach, and in rad."""
+@dataclass(frozen=True)
+class SingularityThresholds:
+    """Condition numbers of the Jacobian, whose rows are in units of the reach, and in rad.
 
-    lower: float
-    """Twists are scaled down from here; infinite: never."""
-    hard_stop: float
-    """Twists towards the singularity are 0 from here."""
-    leaving_multiplier: float
-    """Factor of the distance between both for twists away from the singularity."""
+    Raises:
+        InvalidConfig: the second threshold is not above the first.
+    """
+
+    lower_singularity_threshold: float = setting(
+        17.0,
+        doc="Condition number of the Jacobian, with lengths in units of the reach, from which "
+        "twists are scaled down, as in MoveIt Servo. Infinity: never.",
+        ge=1.0,
+        inf=True,
+    )
+    hard_stop_singularity_threshold: float = setting(
+        30.0,
+        doc="Condition number from which a twist towards the singularity stops the arm.",
+        gt=1.0,
+        inf=True,
+    )
+    leaving_singularity_threshold_multiplier: float = setting(
+        2.0,
+        doc="Factor of the distance between both thresholds for twists away from the singularity.",
+        gt=1.0,
+        le=1000.0,
+    )
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        lower, hard = self.lower_singularity_threshold, self.hard_stop_singularity_threshold
+        if math.isfinite(lower) and hard <= lower:
+            raise InvalidConfig(
+                f"hard_stop_singularity_threshold is {hard:g}; it must be above "
+                f"lower_singularity_threshold, {lower:g}",
+                field="hard_stop_singularity_threshold",
+            )
 
     def share(self, condition: float, *, approaching: bool) -> float:
         """Return the share of a twist at a condition number, 0 to 1.
@@ -65,12 +96,13 @@ class SingularityThresholds(NamedTuple):
             condition: the condition number.
             approaching: whether it grows.
         """
-        factor = 1.0 if approaching else self.leaving_multiplier
-        room = factor * (self.hard_stop - self.lower)
+        lower, hard = self.lower_singularity_threshold, self.hard_stop_singularity_threshold
+        factor = 1.0 if approaching else self.leaving_singularity_threshold_multiplier
+        room = factor * (hard - lower)
         if math.isinf(room):
             return 1.0
         least = 0.0 if approaching else LEAVING_SHARE
-        return min(max(1.0 - (condition - self.lower) / room, least), 1.0)
+        return min(max(1.0 - (condition - lower) / room, least), 1.0)
 
 
 class TwistScaler:
@@ -100,11 +132,11 @@ class TwistScaler:
             twist: of the tool, in the axes of the Jacobian [m/s, rad/s], shape (6,).
             thresholds: condition numbers.
         """
-        if math.isinf(thresholds.lower) or not twist.any() or self._rank == 0:
+        if math.isinf(thresholds.lower_singularity_threshold) or not twist.any() or self._rank == 0:
             return TwistScale()
         U, values, Vt = np.linalg.svd(self._scaled(self._jacobian(q)), full_matrices=False)
         condition = self._condition(values)
-        if condition <= thresholds.lower:
+        if condition <= thresholds.lower_singularity_threshold:
             return TwistScale()
         # In a singular direction the joints hardly move the tool; their motion there would be any.
         kept = values > CUT * values[0]

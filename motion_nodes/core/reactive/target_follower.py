@@ -39,7 +39,7 @@ from motion_nodes.core.reactive.policy_state import (
     errors_of,
     is_near,
 )
-from motion_nodes.core.reactive.singularity import TwistScale, TwistScaler
+from motion_nodes.core.reactive.singularity import TwistScaler
 from motion_nodes.core.reactive.targets import (
     FollowerCommand,
     JogCommand,
@@ -216,8 +216,8 @@ class Follower:
         self._motion = PolicyMotion(policy)
         self.prepare = self._motion.prepare  # otherwise the first motion does
         self._stopping_for = 0.0
-        self._twists: TwistScaler | None = None
-        """Made for the first twist."""
+        limits = policy.robot.limits.select(policy.active_joints)
+        self._twists = TwistScaler(policy.tool_jacobian, limits.lower, limits.upper)
 
     def follow_pose(self, X_WT: ArrayLike, at: float, *, oriented: bool = True) -> None:
         """Move the tool to a pose in the world, shape (4, 4), or to its position only.
@@ -424,21 +424,15 @@ class Follower:
         def set_goal(here: Array, period: float) -> None:
             if self.command is not None and self.phase is not Phase.STOPPING:
                 if isinstance(self.command, TwistCommand):
-                    self.command.scale = self._scale(here, self.command.twist)
+                    self.command.scale = self._twists.scale(
+                        here, self.command.twist, self.settings.singularity
+                    )
                 goal = self.command.goal_at(self.policy, here, period, now)
                 retreating = self._escape_attempts.retreating
                 self.policy.set_goal(Goal(self._posture) if retreating else goal)
 
         step = self._motion.step(robot, dt, self.settings.max_tracking_error, set_goal)
         return None if step is None else self._reference_to_send(step, now)
-
-    def _scale(self, q: Array, twist: Array) -> TwistScale:
-        """Return the scale of a twist in the world's axes at joint positions, shape (6,), (n,)."""
-        if self._twists is None:
-            policy = self.policy
-            limits = policy.robot.limits.select(policy.active_joints)
-            self._twists = TwistScaler(policy.tool_jacobian, limits.lower, limits.upper)
-        return self._twists.scale(q, twist, self.settings.singularity_thresholds)
 
     def rest_at(self, dt: float) -> tuple[Array, Array] | None:
         """Stop immediately; return the rest positions and zero velocities; None: already at rest.

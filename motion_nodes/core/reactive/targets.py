@@ -150,7 +150,7 @@ class JogServo:
 
 
 def _split(vector: Array, direction: Array, most: float) -> tuple[Array, Array]:
-    """Return the parts of a vector along a direction, at most so long, and across it."""
+    """Return the components of a vector along a direction, with a max length, and normal to it."""
     length = _length(direction)
     if length < ZERO_SPEED:
         return np.zeros(3), vector

@@ -12,6 +12,7 @@ from motion_nodes.core.reactive.mpc_policy import MpcPolicy
 from motion_nodes.core.reactive.mpc_settings import MpcSettings
 from motion_nodes.core.reactive.policy import RmpflowPolicy
 from motion_nodes.core.reactive.policy_state import FollowerSettings, StuckSettings
+from motion_nodes.core.reactive.singularity import SingularityThresholds
 from motion_nodes.core.robot.rmpflow_settings import RmpflowSettings, read_rmpflow
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.ros.names import JOINT_CONTROLLER
@@ -41,6 +42,7 @@ RMP_PARAMETERS = RmpflowSettings().parameters()
 @core_params(MpcSettings, "mpc", read_only=True)
 @core_params(StuckSettings, "stuck")
 @core_params(SmoothingSettings, "smoothing")
+@core_params(SingularityThresholds, "servo")
 @core_params(
     FollowerSettings,
     only=(
@@ -157,19 +159,6 @@ class _PolicyParams(FramedParams):
     servo_timeout: float = core_param(
         FollowerSettings, "command_timeout", name="servo.incoming_command_timeout"
     )
-    lower_singularity_threshold: float = core_param(
-        FollowerSettings, "lower_singularity_threshold", name="servo.lower_singularity_threshold"
-    )
-    hard_stop_singularity_threshold: float = core_param(
-        FollowerSettings,
-        "hard_stop_singularity_threshold",
-        name="servo.hard_stop_singularity_threshold",
-    )
-    leaving_singularity_threshold_multiplier: float = core_param(
-        FollowerSettings,
-        "leaving_singularity_threshold_multiplier",
-        name="servo.leaving_singularity_threshold_multiplier",
-    )
     smoothing: bool = param(
         False,
         name="smoothing.enabled",
@@ -248,6 +237,7 @@ def follower_settings(params: Any) -> FollowerSettings:
         params,
         FollowerSettings,
         command_timeout=params.servo_timeout,
+        singularity=settings_from(params, SingularityThresholds, "servo_"),
         retreat=params.escape != "none",
         escape=params.escape == "plan",
     )
