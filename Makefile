@@ -31,7 +31,7 @@ types: setup-test
 
 # Compiled once, before parallel workers need the kernels.
 kernels: setup-test
-	@echo "== kernels" && $(BIN)/motion warm-up franka && $(BIN)/python -m motion_nodes.core.planning.warm_up franka
+	@echo "== kernels" && $(BIN)/motion warm-up franka
 
 unit: setup-test kernels
 	@$(MAKE) --no-print-directory pytest

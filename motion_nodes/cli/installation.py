@@ -16,7 +16,7 @@ from motion_nodes.core.control import joint_arbiter, state_plausibility
 from motion_nodes.core.control.cartesian_impedance import CartesianImpedance
 from motion_nodes.core.ik.chain import IkChain
 from motion_nodes.core.ik.solvers import make_solver
-from motion_nodes.core.planning.warm_up import load_planning
+from motion_nodes.core.planning.warm_up import is_prepared, load_all_planning, load_planning
 from motion_nodes.core.reactive.policy import RmpflowPolicy
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.loader import available_robots, load_description, load_robot
@@ -113,7 +113,10 @@ def compile_kernels(robots: Sequence[str]) -> None:
     """Compile the kernels of robots (default: all), and print the times."""
     _timed("control cycles", compile_cycles)
     for name in robots or sorted(available_robots()):
-        _timed(name, lambda name=name: compile_robot(load_description(name)))  # type: ignore[misc]
+        robot = load_description(name)
+        _timed(name, lambda robot=robot: compile_robot(robot))  # type: ignore[misc]
+        if robot.arm_joints and not is_prepared():
+            _timed("all planners", lambda robot=robot: load_all_planning(robot))  # type: ignore[misc]
 
 
 def compile_robot(robot: Robot) -> None:

@@ -35,8 +35,10 @@ from typing import Any, TypeVar, cast
 import llvmlite.binding as llvm
 import numba
 from numba.core import config, event
-from numba.core.caching import IndexDataCacheFile
+from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
+from numba.core.registry import cpu_target
+from numba.core.runtime import rtsys
 
 import motion_nodes
 from motion_nodes import kernels
@@ -202,33 +204,14 @@ class CheckedCacheFile(IndexDataCacheFile):  # type: ignore[misc]
             file.write(_MAGIC + hashlib.sha256(payload).digest() + payload)
 
 
-def with_checksums(
-    dispatcher: Callable[..., object], elsewhere: Sequence[Path] = (), name: str = ""
-) -> None:
-    """Make a Numba dispatcher store its compiled code in files with checksums.
+class KernelCache(FunctionCache):  # type: ignore[misc]
+    """Loads a kernel without importing what Numba compiles from (0.5 s, 18 MB)."""
 
-    Args:
-        dispatcher: of the kernel.
-        elsewhere: other folders from which code is loaded.
-        name: of the subfolder; empty for Numba's, which depends on where the sources are
-            installed.
-    """
-    cache: Any = getattr(dispatcher, "_cache", None)
-    if hasattr(cache, "_cache_file"):
-        cache._cache_file = CheckedCacheFile.of(cache._cache_file, None, elsewhere, name)
-
-
-def _read(path: Path) -> Any:
-    """Return the saved object; None if the file is missing or damaged."""
-    try:
-        content = path.read_bytes()
-    except OSError:
-        return None
-    payload = content[_HEAD:]
-    if content[:_HEAD] != _MAGIC + hashlib.sha256(payload).digest():
-        _LOG.warning("%s is damaged and will be compiled anew", path)
-        return None
-    return pickle.loads(payload)
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return the compiled kernel for a signature; None if it has to be compiled."""
+        rtsys.initialize(target_context)
+        with self._guard_against_spurious_io_errors():
+            return self._load_overload(sig, target_context)
 
 
 def _leave_out_blas() -> None:
@@ -243,6 +226,41 @@ def _leave_out_blas() -> None:
 
 if not kernels.uses_blas:
     _leave_out_blas()
+
+
+def prepare_to_load() -> None:
+    """Initialize the runtime of compiled kernels, as the first one that is loaded does."""
+    rtsys.initialize(cpu_target.target_context)
+
+
+def with_checksums(
+    dispatcher: Callable[..., object], elsewhere: Sequence[Path] = (), name: str = ""
+) -> None:
+    """Make a Numba dispatcher store its compiled code in files with checksums.
+
+    Args:
+        dispatcher: of the kernel.
+        elsewhere: other folders from which code is loaded.
+        name: of the subfolder; empty for Numba's, which depends on where the sources are
+            installed.
+    """
+    cache: Any = getattr(dispatcher, "_cache", None)
+    if hasattr(cache, "_cache_file"):
+        cache.__class__ = KernelCache
+        cache._cache_file = CheckedCacheFile.of(cache._cache_file, None, elsewhere, name)
+
+
+def _read(path: Path) -> Any:
+    """Return the saved object; None if the file is missing or damaged."""
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return None
+    payload = content[_HEAD:]
+    if content[:_HEAD] != _MAGIC + hashlib.sha256(payload).digest():
+        _LOG.warning("%s is damaged and will be compiled anew", path)
+        return None
+    return pickle.loads(payload)
 
 
 class _CompilerLock(event.Listener):  # type: ignore[misc]

@@ -449,6 +449,22 @@ def test_a_loaded_kernel_keeps_no_parsed_code(loaded):
 
 
 @pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="needs Numba's compiler")
+def test_loading_imports_nothing_to_compile_with(tmp_path):
+    (tmp_path / "ours.py").write_text(
+        "import sys\nimport numpy as np\nfrom motion_nodes import kernels\n"
+        "kernels.uses_blas = False\nfrom motion_nodes.kernels import jit\n\n\n"
+        "@jit.kernel\ndef f(a):\n    return a.copy()\n\n\n"
+        "@jit.kernel\ndef g(a):\n    return f(a).sum()\n\n\nf(np.ones(3))\n"
+        "blas = 2 * ('scipy.linalg' in sys.modules)\n"
+        "compiler = 'numba.np.npyimpl' in sys.modules\n"
+    )
+    state = "import ours; print(ours.blas + ours.compiler)"
+    assert [run(state, tmp_path) for _ in range(2)] == [1, 0]
+    linked = "import ours, numpy; print(int(ours.g(numpy.ones(3))))"
+    assert [run(linked, tmp_path) for _ in range(2)] == [3, 3]
+
+
+@pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="needs Numba's compiler")
 def test_a_loaded_kernel_is_linked_with_a_new_one(loaded):
     def twice_doubled(x):
         return loaded(loaded(x))

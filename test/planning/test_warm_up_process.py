@@ -109,6 +109,38 @@ def test_straight_motions_need_no_other_kernels(name):
     subprocess.run([sys.executable, "-c", STRAIGHT, name], check=True, timeout=300.0)
 
 
+AROUND = """
+import gc, sys
+import numpy as np
+from numba.core.dispatcher import Dispatcher
+import motion_nodes as mn
+from motion_nodes.core.planning import warm_up
+from motion_nodes.core.robot.loader import load_robot
+
+def loaded():
+    found = (each for each in gc.get_objects() if isinstance(each, Dispatcher))
+    return {each.__name__: len(each.signatures) for each in found if each.signatures}
+
+robot = load_robot(sys.argv[1])
+warm_up.load_planning(robot)
+before = loaded()
+arm = mn.load_robot(sys.argv[1])["arm"]
+middle = robot.home[robot.indices(arm.joint_names)]
+turn = 0.8 * np.eye(len(middle))[0]
+start, goal = middle - turn, middle + turn
+world = mn.World()
+world.add("wall", mn.Box(0.3, 0.02, 0.3), mn.pose(xyz=arm.fk(middle)[:3, 3]))
+plan = arm.plan(start, goal, world)
+assert plan.success and len(plan.path) > 2, plan.reason
+assert loaded() == before, {k: v for k, v in loaded().items() if before.get(k) != v}
+"""
+
+
+@pytest.mark.parametrize("name", ["franka", "so101"])
+def test_a_plan_around_an_obstacle_needs_no_other_kernels(name):
+    subprocess.run([sys.executable, "-c", AROUND, name], check=True, timeout=300.0)
+
+
 @pytest.mark.parametrize("name", ["franka", "ur10e", "so101"])
 def test_the_timing_compiled_aside_is_that_of_every_robot(name):
     warm_up._time_a_bend()

@@ -28,6 +28,7 @@ from motion_nodes.core.planning.path_constraints import TaskSpaceRegion
 from motion_nodes.core.planning.pipeline import PlanOptions, plan
 from motion_nodes.core.planning.planners import SHIPPED, DirectMotion
 from motion_nodes.core.planning.planning_problem import JointGoal, PlanRequest, PoseGoal
+from motion_nodes.core.planning.shortcut import shorten_path
 from motion_nodes.core.robot.kinematics import GroupKinematics
 from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.core.robot.loader import load_robot
@@ -81,6 +82,13 @@ def _time_a_bend() -> None:
     limits = JointLimits(names, -one, one, velocity=one, effort=one, acceleration=one, jerk=one)
     path = _LITTLE * np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]])
     retime(path, limits, blending=CornerBlending(PlanOptions().blend))
+
+
+def _shorten_a_bend(request: PlanRequest) -> None:
+    """Shorten a path with a corner: the straight one of :func:`small_motion` is not shortened."""
+    path = np.tile(request.start, (3, 1))
+    path[1, 0] += _LITTLE
+    shorten_path(request.checker, path, timeout=_LITTLE)
 
 
 def compile_timing_aside() -> None:
@@ -164,10 +172,22 @@ def load_planning(robot: Robot) -> None:
     """Load or compile the kernels of the default planner, for each group with tips."""
     for group in robot.groups.values():
         if group.tips:
-            checker = CollisionChecker(robot, group.joints)
-            plan(small_motion(checker, group.tip))
+            request = small_motion(CollisionChecker(robot, group.joints), group.tip)
+            plan(request)
+            _shorten_a_bend(request)
     _time_a_bend()
     jit.mark_compiled(_DEFAULT)
+
+
+def load_all_planning(robot: Robot) -> None:
+    """Load or compile the kernels of all planners, for each group with a tip."""
+    load_planning(robot)
+    for group in robot.groups.values():
+        if group.tip is not None:
+            checker = CollisionChecker(robot, group.joints)
+            warm_up(checker, SHIPPED)
+            warm_up_constraints(checker, group.tip)
+    jit.mark_compiled(_ALL)
 
 
 def is_prepared() -> bool:
@@ -225,13 +245,7 @@ def main() -> None:
         compile_timing_aside()
     robot = load_robot(sys.argv[1])
     load_direct_motions(robot)
-    load_planning(robot)
-    for group in robot.groups.values():
-        if group.tip is not None:
-            checker = CollisionChecker(robot, group.joints)
-            warm_up(checker, SHIPPED)
-            warm_up_constraints(checker, group.tip)
-    jit.mark_compiled(_ALL)
+    load_all_planning(robot)
 
 
 if __name__ == "__main__":
