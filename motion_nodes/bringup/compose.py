@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from motion_nodes.bringup.bringup_config import BringupConfig, HardwareOptions, prefixed
 from motion_nodes.bringup.node_specs import NodeSpec
 from motion_nodes.bringup.parameter_files import (
+    KINDS,
     UserParameters,
+    controllers_of,
     own_joints,
     read_parameter_files,
     with_user_parameters,
@@ -333,15 +336,12 @@ def _controller_of_file(user: UserParameters, namespace: str, robot: Robot) -> s
     """Return the controller of a base that the parameter file configures, if not the usual one.
 
     A file written for another controller of ros2_controllers, such as omni_wheel_drive_controller,
-    has a section of that name, which ROS gives to a node of that name only.
+    has a section of that name, which ROS gives to a node of that name only; or of another name,
+    such as base_controller, with that controller's type and names of parameters.
     """
-    names = CONTROLLERS[robot.kind]
-    found = {
-        name: section.values
-        for section in user.sections
-        for name in names
-        if section.of(under(namespace, name)) and section.node.endswith(f"/{name}")
-    }
+    names, found = CONTROLLERS[robot.kind], dict[str, Mapping[str, Any]]()
+    for name, (given, values) in controllers_of(user, namespace).items():
+        found.setdefault(KINDS.get(given, name), values)
     if base_controller(robot) in found:
         return ""
     # That of wheels which this robot does not have belongs to another one.

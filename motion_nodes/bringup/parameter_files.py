@@ -383,7 +383,7 @@ def _controllers_in(
 ) -> list[UserController]:
     """Return the controllers of a namespace that the suite has under other names."""
     found = []
-    for name, (named, given) in _controllers_of(user, namespace).items():
+    for name, (named, given) in controllers_of(user, namespace).items():
         kind = KINDS.get(named, "") or _kind_by(given) or (UNKNOWN if named else "")
         if not kind or name in own:
             continue
@@ -394,7 +394,7 @@ def _controllers_in(
     return found
 
 
-def _controllers_of(user: UserParameters, namespace: str) -> dict[str, tuple[str, dict[str, Any]]]:
+def controllers_of(user: UserParameters, namespace: str) -> dict[str, tuple[str, dict[str, Any]]]:
     """Return the type, empty if not given, and parameters of the nodes of a namespace by name."""
     types: dict[str, str] = {}
     values: dict[str, dict[str, Any]] = {}
@@ -526,7 +526,7 @@ def _served(
     """Return a node with the settings of the controllers that it serves, and nodes beside it."""
     if spec.name == CONTROLLER_MANAGER:
         names = [f"{c.name}={JOINT_CONTROLLER}" for c in controllers if c.kind == JOINTS]
-        if names and JOINT_CONTROLLER in _controllers_of(user, spec.namespace):
+        if names and JOINT_CONTROLLER in controllers_of(user, spec.namespace):
             names.append(f"{JOINT_CONTROLLER}={JOINT_CONTROLLER}")
         names += [f"{c.name}={base}" for c in controllers if c.kind in _kinds_of(base)][:1]
         hand = _hand_beside(controllers, _joints_of(controllers, user, spec), robot)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 _OF_OUTPUT = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Errors of a write without a file name: to stdout, since our own files are named."""
+_PIPE_ENDED = 128 + signal.SIGPIPE
+"""Exit code if the reader of a pipe, such as ``head``, has ended: that of the shell."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -40,10 +43,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
             sys.exit(_run_suite(words))
         from motion_nodes.cli.app import app
 
+        out = _stdout()
         try:
             app(words)
+        except SystemExit:
+            if _stdout() != out:  # click and rich replace it when the reader of a pipe has ended
+                sys.exit(_PIPE_ENDED)
+            raise
         finally:
-            sys.stdout.flush()
+            if sys.stdout is not None:  # closed by the caller
+                sys.stdout.flush()
     except MotionError as error:
         print(f"motion: {error}", file=sys.stderr)
         sys.exit(2)
@@ -52,9 +61,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the rest of it
         if error.errno == errno.EPIPE:  # the reader of a pipe, such as `head`, has ended
-            sys.exit(1)
+            sys.exit(_PIPE_ENDED)
         print(f"motion: the output cannot be written: {error.strerror}.", file=sys.stderr)
         sys.exit(2)
+
+
+def _stdout() -> tuple[object, int]:
+    """Return what identifies the standard output: the object, and the file behind it."""
+    try:
+        return sys.stdout, os.fstat(1).st_ino
+    except OSError:  # closed by the caller
+        return sys.stdout, 0
 
 
 def _run_suite(words: list[str]) -> int:

@@ -11,6 +11,7 @@ import importlib
 import importlib.util
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -88,7 +89,7 @@ def run(arguments: Sequence[str], prog: str) -> int:
         return 1
     except BrokenPipeError:  # the reader of a pipe, such as `head`, has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return 128 + signal.SIGPIPE
 
 
 def real_ros2() -> Path | None:

@@ -79,6 +79,9 @@ def _check_middleware() -> None:
     given = os.environ.get("RMW_IMPLEMENTATION", "")
     if not given or importlib.util.find_spec("rclpy") is None:
         return
+    folders = [f"{sys.prefix}/lib", *os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)]
+    if any(Path(folder, f"lib{given}.so").is_file() for folder in folders if folder):
+        return  # without a process that tries it
     command = [sys.executable, "-c", "import rclpy; rclpy.init(args=[])"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:

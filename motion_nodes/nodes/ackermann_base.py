@@ -26,8 +26,8 @@ from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.robot_yaml import AckermannSpec
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.ros.diagnostics import Report
+from motion_nodes.ros.endpoint_node import subscribed
 from motion_nodes.ros.joint_topics import set_stamp, stamp_ns
-from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.parameters import core_param, param
 from motion_nodes.ros.ros_time import command_time
 from motion_nodes.ros.wheeled.wheeled_base_node import (
@@ -153,7 +153,7 @@ class SteeringState:
 
     def __init__(
         self,
-        node: MotionNode[Any],
+        node: WheeledBaseNode[Any],
         radii: Array,
         wheels: Sequence[int] | None = None,
         steering: Sequence[int] | None = None,
@@ -169,7 +169,7 @@ class SteeringState:
         self._radii = radii
         self._wheels: Any = slice(None) if wheels is None else list(wheels)
         self._steering: Any = slice(None) if steering is None else list(steering)
-        self._out = node.advertise(SteeringControllerStatus, CONTROLLER_STATE)
+        self._out = node.advertise_all(SteeringControllerStatus, CONTROLLER_STATE)
         self._message = SteeringControllerStatus()
 
     def publish(self, position: Array, velocity: Array, command: BaseCommand, stamp: int) -> None:
@@ -181,13 +181,14 @@ class SteeringState:
         message.linear_velocity_command = (command.wheels * self._radii)[self._wheels]
         message.steering_angle_command = command.steering[self._steering]
         set_stamp(message, stamp)
-        self._out.publish(message)
+        for publisher in subscribed(self._out):
+            publisher.publish(message)
 
 
 class TricycleTopics:
     """``~/cmd_ackermann`` and ``~/reset_odometry`` of ros2_controllers' tricycle_controller."""
 
-    def __init__(self, node: MotionNode[Any], odometry: Odometry) -> None:
+    def __init__(self, node: WheeledBaseNode[Any], odometry: Odometry) -> None:
         """Create the publisher and the service.
 
         Args:
@@ -195,13 +196,15 @@ class TricycleTopics:
             odometry: is reset by the service, in the loop.
         """
         self._node, self._odometry = node, odometry
-        self._out = node.advertise(AckermannDrive, "~/cmd_ackermann")
-        node.serve(Empty, "~/reset_odometry", self._reset)
+        self._out = node.advertise_all(AckermannDrive, "cmd_ackermann")
+        for name in node.own_names("reset_odometry"):
+            node.serve(Empty, name, self._reset)
 
     def publish(self, base: AckermannBase, command: BaseCommand) -> None:
         """Publish steering angle [rad] and speed of the first wheel [rad/s]."""
         angle, speed = base.steering_angle(command.steering), float(command.wheels[0])
-        self._out.publish(AckermannDrive(speed=speed, steering_angle=angle))
+        for publisher in subscribed(self._out):
+            publisher.publish(AckermannDrive(speed=speed, steering_angle=angle))
 
     def _reset(self, _: Any, response: Any) -> Any:
         try:

@@ -29,8 +29,8 @@ from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.robot_yaml import HolonomicSpec
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.ros.diagnostics import Report
+from motion_nodes.ros.endpoint_node import subscribed
 from motion_nodes.ros.joint_topics import set_stamp
-from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.parameters import core_param, core_params, param
 from motion_nodes.ros.wheeled.wheeled_base_node import (
     CONTROLLER_STATE,
@@ -174,7 +174,7 @@ class HolonomicParams(WheeledBaseParams):
 class MecanumState:
     """State of a base with four wheels at the corners of a rectangle."""
 
-    def __init__(self, node: MotionNode[Any], corners: Sequence[int]) -> None:
+    def __init__(self, node: WheeledBaseNode[Any], corners: Sequence[int]) -> None:
         """Create the publisher.
 
         Args:
@@ -182,7 +182,7 @@ class MecanumState:
             corners: indices of the front left, front right, rear left and rear right wheel.
         """
         self._corners = tuple(corners)
-        self._out = node.advertise(MecanumDriveControllerState, CONTROLLER_STATE)
+        self._out = node.advertise_all(MecanumDriveControllerState, CONTROLLER_STATE)
         self._message = MecanumDriveControllerState()
 
     @staticmethod
@@ -208,7 +208,8 @@ class MecanumState:
         reference = message.reference_velocity
         reference.linear.x, reference.linear.y, reference.angular.z = command.twist
         set_stamp(message, stamp)
-        self._out.publish(message)
+        for publisher in subscribed(self._out):
+            publisher.publish(message)
 
 
 class HolonomicBaseNode(WheeledBaseNode[HolonomicParams]):

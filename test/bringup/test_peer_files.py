@@ -10,7 +10,9 @@ from motion_nodes.bringup.bringup_config import BringupConfig
 from motion_nodes.bringup.compose import suite_of
 from motion_nodes.bringup.node_specs import NodeSpec
 from motion_nodes.core.robot.placement import parse_placement
+from motion_nodes.core.robot.robot_yaml import CONTROLLERS
 from motion_nodes.nodes import ackermann_base, differential_base, holonomic_base  # noqa: F401
+from motion_nodes.ros.names import CONTROLLER_TYPES
 from motion_nodes.ros.parameters import declared
 from motion_nodes.ros.wheeled.wheeled_base_params import WheeledBaseParams
 
@@ -220,6 +222,20 @@ def test_the_max_speed_of_pilz_is_used(tmp_path):
 @pytest.mark.parametrize("kind", WheeledBaseParams.__subclasses__(), ids=lambda kind: kind.__name__)
 def test_names_of_peers_without_effect_are_no_parameters_of_bases(kind):
     assert not set(kind.WITHOUT_EFFECT) & {entry.name for entry in declared(kind)}
+
+
+@pytest.mark.parametrize("kind", CONTROLLERS["ackermann"][1:])
+def test_the_type_of_a_base_selects_its_names_of_parameters(tmp_path, kind):
+    """A timeout of tricycle_controller is in milliseconds, whatever the section is called."""
+    text = (
+        f"controller_manager:\n  ros__parameters:\n    car: {{type: {CONTROLLER_TYPES[kind]}}}\n"
+        "car:\n  ros__parameters:\n    cmd_vel_timeout: 500\n"
+    )
+    specs, _ = suite(tmp_path, "leatherback", text)
+    assert specs[kind].parameters["aliases"] == ["car"]
+    assert specs["base_navigator"].parameters["base_controller"] == kind
+    aliases: Any = specs["controller_manager"].parameters["aliases"]
+    assert f"car={kind}" in aliases
 
 
 def test_a_base_is_also_served_under_the_name_of_the_file(tmp_path):

@@ -16,7 +16,7 @@ from robot_setup.urdf_samples import joint, link, robot
 
 import motion_nodes
 from motion_nodes.bringup.suite import print_line
-from motion_nodes.cli import tune
+from motion_nodes.cli import ros_setup, tune
 from motion_nodes.cli.app import PANELS, app
 from motion_nodes.cli.learning_commands import _replayed
 from motion_nodes.cli.main import main
@@ -351,6 +351,34 @@ def test_lines_of_a_suite_that_cannot_be_written_are_omitted(monkeypatch):
 def test_a_learning_curve_that_cannot_be_written_is_told():
     with pytest.raises(InvalidConfig, match="No space left"):
         append_csv(FULL, TrainingProgress(*range(11)))
+
+
+@pytest.mark.parametrize("module", ["main", "ros2"])
+def test_a_reader_of_a_pipe_that_has_ended(module):
+    """The exit code is the shell's of SIGPIPE, without a traceback."""
+    of_ros = "sys.exit(run(['interface', 'list'], 'ros2'))"
+    begin = "main(['robots'])" if module == "main" else of_ros
+    if module == "ros2":
+        pytest.importorskip("rclpy", reason="no ROS")
+    code = f"import sys; from motion_nodes.cli.{module} import *; sys.stdin.read(1); {begin}"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    process.stdout.close()
+    process.stdout = None
+    assert process.communicate("x")[1] == ""
+    assert process.returncode == 141
+
+
+def test_a_middleware_that_is_there_needs_no_process(monkeypatch, tmp_path):
+    pytest.importorskip("rclpy", reason="no ROS")
+    (tmp_path / "librmw_other.so").touch()
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
+    monkeypatch.setenv("RMW_IMPLEMENTATION", "rmw_other")
+    monkeypatch.setattr(subprocess, "run", None)
+    ros_setup._check_middleware()
 
 
 @pytest.mark.parametrize(

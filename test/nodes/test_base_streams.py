@@ -142,6 +142,41 @@ def test_a_base_is_driven_under_another_name_too(suite, client):
     assert other.newest.twist.twist.linear.x > 0.05
 
 
+EXECUTABLES = {"jetbot": "differential_base", "kaya": "holonomic_base",
+               "leatherback": "ackermann_base"}  # fmt: skip
+ONLY_OWN = {"transition_event", "ackermann_cmd"}
+"""Topics that no controller of ros2_controllers has."""
+
+
+@pytest.mark.parametrize(("robot", "name"), [
+    ("jetbot", ""), ("kaya", ""), ("leatherback", ""), ("leatherback", "tricycle_controller"),
+])  # fmt: skip
+def test_every_topic_of_a_base_is_there_under_another_name(suite, client, robot, name):
+    named = {"name": name} if name else {}
+    suite.node(EXECUTABLES[robot], robot=robot, aliases=["platform"], **named)
+
+    def below(node: str, listed: Any) -> dict[str, list[str]]:
+        start = f"/{node}/"
+        return {n.removeprefix(start): k for n, k in listed if n.startswith(start)}
+
+    def node() -> str:
+        topics = client.node.get_topic_names_and_types()
+        own = {topic.split("/")[1] for topic, _ in topics if topic.endswith("/transition_event")}
+        return next(iter(own), "")
+
+    own = client.wait(node, "the node")
+    assert not name or own == name
+    client.wait(lambda: client.state(f"/{own}") == "active", "an active node")
+    topics = client.node.get_topic_names_and_types()
+    expected = below(own, topics)
+    assert {"odom", "cmd_vel", "cmd_vel_out"} <= expected.keys()
+    for each in ONLY_OWN:
+        expected.pop(each, None)
+    assert below("platform", topics) == expected
+    services = below("platform", client.node.get_service_names_and_types())
+    assert services.keys() == {"set_odometry"} | ({"reset_odometry"} if name else set())
+
+
 # ---- one node for all
 
 

@@ -135,6 +135,19 @@ def line(planner, *offsets: tuple[float, float, float], **fields: object):
     return way, answer
 
 
+def test_small_steps_of_a_line_are_bounded_and_negative_thresholds_are_none(planner):
+    way, answer = line(planner, (0.0, 0.0, -0.05), max_step=1e-6)
+    assert answer.error_code.val == Codes.SUCCESS
+    assert "max_step is 1e-06 m; 0.0001 m is used" in answer.error_code.message
+    assert answer.fraction == 1.0
+    assert way[-1] == pytest.approx([0.0, 0.0, -0.05], abs=1e-4)
+    names = ("jump_threshold", "revolute_jump_threshold", "prismatic_jump_threshold")
+    _, answer = line(planner, (0.0, 0.0, -0.05), **dict.fromkeys(names, -1.0))
+    assert (answer.error_code.val, answer.fraction) == (Codes.SUCCESS, 1.0)
+    _, answer = line(planner, (0.0, 0.0, -0.05), jump_threshold=float("nan"))
+    assert answer.error_code.val != Codes.SUCCESS
+
+
 def test_bad_lines_are_refused(planner):
     for fields, word in (
         ({"max_step": 0.0}, "max_step"),

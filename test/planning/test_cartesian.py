@@ -232,6 +232,22 @@ def test_a_line_is_straight_and_within_limits():
     assert slow.motion.duration > 2.0 * plan.motion.duration
 
 
+@pytest.mark.parametrize("kind", [ToolMotion.LIN, ToolMotion.PTP])
+@pytest.mark.parametrize("factor", [1e-3, 1e-4, 1e-5])
+def test_slow_motions_have_no_more_points_than_others_need(kind, factor):
+    plan = plan_sequence([item(kind, beside(0.1, -0.2), velocity_scaling=factor)])
+    assert plan.success, plan.reason
+    assert plan.duration > 0.05 / factor
+    assert len(plan.trajectory.times) < 25_000
+    usual = plan_sequence([item(kind, beside(0.1, -0.2))])
+    assert plan.trajectory.positions[-1] == pytest.approx(usual.trajectory.positions[-1], abs=1e-6)
+    # Between the points, too, it is the path that was checked.
+    times = np.linspace(0.0, plan.duration, 50)
+    driven = np.array([plan.trajectory.sample(t).position for t in times])
+    exact = plan.motion.states(times)[0]
+    assert driven == pytest.approx(exact, abs=1e-4)
+
+
 @pytest.mark.parametrize("is_center", [True, False])
 def test_an_arc_is_a_circle_to_a_tenth_of_a_millimetre(is_center):
     """A quarter of a circle in the vertical plane, given by its centre or by an interim point."""

@@ -39,7 +39,10 @@ from motion_nodes.errors import InvalidCommand
 from motion_nodes.typing import Array
 
 _BISECTIONS = 40
-_SAMPLE_TIME = 0.005  # [s]
+_SAMPLE_TIME = 0.005
+"""Time between two verified configurations [s]; of slow motions longer, see :func:`_step`."""
+_MOST = 20_000
+"""Max number of configurations that are verified, and of points on curves, of a slow motion."""
 AT_GOAL = "the robot is at the goal already: there is nothing to move"
 """Note of a plan without a motion."""
 _TIME_STEP = 0.01
@@ -245,7 +248,8 @@ class _Sequence:
             with run.stage("verify"):
                 _verify(part, motion, first, len(items))
             motions.append(motion)
-            trajectory = joined(trajectory, motion.points(options.time_step), options.time_step)
+            points = motion.points(_step(motion, options.time_step))
+            trajectory = joined(trajectory, points, options.time_step)
         for note in _notes(items) if motions else (AT_GOAL,):
             run.note(note)
         found.move_along(trajectory.positions)
@@ -330,10 +334,15 @@ def _timed(
     return time_optimal(path, limits, efforts=efforts, speeds=speeds)
 
 
+def _step(motion: TimedPath, usual: float) -> float:
+    """Return the time step of a motion [s]; a slow one has no more samples than others need."""
+    return max(usual, motion.duration / _MOST)
+
+
 def _verify(items: Sequence[SequenceItem], motion: TimedPath, first: int, count: int) -> None:
     """Raise an error if a motion leaves limits, is in collision or violates constraints."""
     checker = items[0].request.checker
-    driven = motion.states(motion.sample_times(_SAMPLE_TIME))[0]
+    driven = motion.states(motion.sample_times(_step(motion, _SAMPLE_TIME)))[0]
     reason = PathVerifier(checker).verify(driven).reason
     constraints = [c for item in items for c in item.request.constraints]
     if not reason and constraints:

@@ -62,6 +62,8 @@ if TYPE_CHECKING:
 
 Codes = MoveItErrorCodes
 
+SMALLEST_STEP = 1e-4
+"""Smallest max_step of a straight path [m]: a metre of 10 000 steps takes about a second."""
 NO_ITEMS = "the sequence has no items: there is nothing to do"
 """Note of an empty sequence, which succeeds as it does in MoveIt."""
 
@@ -408,9 +410,10 @@ def straight_path(
         requests.await_warm(cancelled)
     group, q, scene, context, constraints, link, X_LF, speed = read()
     checker = requests.checker(group, scene, q)
+    options = _options(request, context.notes)
     try:
         found = cartesian_path(
-            checker, context.start, link, _poses(request, context, X_LF), _options(request)
+            checker, context.start, link, _poses(request, context, X_LF), options
         )
         if constraints and found.stop is not CartesianStop.START:
             found = within_constraints(checker, found, constraints)
@@ -446,17 +449,26 @@ def _poses(request: Any, context: GoalContext, X_LF: Array | None) -> list[Array
     return poses
 
 
-def _options(request: Any) -> CartesianOptions:
+def _options(request: Any, notes: list[str]) -> CartesianOptions:
+    """Return the options of a straight path; as in MoveIt, jump thresholds below 0 are none."""
+    step = request.max_step
+    if 0.0 < step < SMALLEST_STEP:
+        notes.append(f"max_step is {step:g} m; {SMALLEST_STEP:g} m is used")
+        step = SMALLEST_STEP
     try:
         return CartesianOptions(
-            max_step=request.max_step,
-            jump_factor=request.jump_threshold,
-            revolute_jump=request.revolute_jump_threshold,
-            prismatic_jump=request.prismatic_jump_threshold,
+            max_step=step,
+            jump_factor=_threshold(request.jump_threshold),
+            revolute_jump=_threshold(request.revolute_jump_threshold),
+            prismatic_jump=_threshold(request.prismatic_jump_threshold),
             avoid_collisions=request.avoid_collisions,
         )
     except InvalidConfig as error:
         raise refused(str(error)) from None
+
+
+def _threshold(given: float) -> float:
+    return 0.0 if given < 0.0 else given
 
 
 def _timed(

@@ -48,8 +48,8 @@ BASE_REST_SPEED = 0.01
 """[m/s and rad/s] Velocity of base and wheel commands below which the base is at rest."""
 RESTART_PAUSE = 0.5
 """[s] After a stop, a stream must pause for this long before it is accepted again."""
-CONTROLLER_STATE = "~/controller_state"
-"""Topic of the state of a base and its commands."""
+CONTROLLER_STATE = "controller_state"
+"""Topic of the state of a base and its commands, below the controller's name."""
 
 _DIAGONAL = np.arange(0, 36, 7)
 """Indices of the diagonal of a 6 x 6 row-major matrix."""
@@ -394,9 +394,18 @@ class WheeledBaseNode(RobotNode[B]):
         )
         self._odometry_out = OdometryPublisher(self, params, twice=self.has_reference)
         self._state_out = self.make_state_writer()
-        self._twist_out = self.advertise(TwistStamped, "~/cmd_vel_out")
+        self._twist_out = self.advertise_all(TwistStamped, "cmd_vel_out")
         self._limited = self._twist_message()
-        self.serve(SetOdometry, "~/set_odometry", self._set_odometry)
+        for name in self.own_names("set_odometry"):
+            self.serve(SetOdometry, name, self._set_odometry)
+
+    def own_names(self, name: str) -> list[str]:
+        """Return the names of a topic or service: below this node's name, and each alias."""
+        return [f"{own}/{name}" for own in ("~", *self.params.aliases)]
+
+    def advertise_all(self, kind: type, name: str) -> list[Any]:
+        """Return the publishers of a topic under all its names."""
+        return [self.advertise(kind, each) for each in self.own_names(name)]
 
     def activate(self) -> None:
         """Start at rest."""
@@ -498,10 +507,12 @@ class WheeledBaseNode(RobotNode[B]):
         self._command.send(stamp)
         if self.params.open_loop:
             self._odometry_out.publish(self.controller.odometry, stamp)
-        if self.params.publish_limited_velocity and self._twist_out.get_subscription_count():
+        if self.params.publish_limited_velocity and (listened := subscribed(self._twist_out)):
             for array, value in zip(self._limited.arrays.values(), command.twist, strict=True):
                 array[:] = value
-            self._twist_out.publish(self._limited.bytes(stamp))
+            data = self._limited.bytes(stamp)
+            for publisher in listened:
+                publisher.publish(data)
 
     def _twist_message(self) -> MessageTemplate:
         message = TwistStamped()
