@@ -21,7 +21,6 @@ from motion_nodes.core.control.joint_command import interface_problem
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.robot_yaml import CONTROLLERS
 from motion_nodes.core.robot.yaml_schema import read_yaml
-from motion_nodes.errors import InvalidConfig
 from motion_nodes.ros.names import (
     BASE_NAVIGATOR,
     CONTROLLER_MANAGER,
@@ -63,7 +62,10 @@ PLUGINS = {
 }  # fmt: skip
 """Used parameters of plugins: name of the list of plugins, of which the first is used."""
 PREFIXES = {"planner_plugins": "planner."}
-PLAIN = {"waypoint_follower": ("stop_on_failure",)}
+PLAIN = {
+    "waypoint_follower": ("stop_on_failure",),
+    "behavior_server": ("cmd_vel_teleop", "enable_stamped_cmd_vel"),
+}
 SERVO_NODE = "servo_node"
 """Name of the peer's node."""
 MARKS = ("command_in_type", "cartesian_command_in_topic", "joint_command_in_topic")
@@ -327,18 +329,13 @@ def read_parameter_files(files: Sequence[str]) -> UserParameters:
         files: their paths.
 
     Raises:
-        InvalidConfig: a file is not a mapping.
-        InvalidDescription: a file is not YAML.
+        InvalidDescription: a file is not YAML, or not a mapping.
     """
     ros: list[str] = []
     sections: list[ParameterSection] = []
     others: list[ParameterSection] = []
     for file in files:
-        data = read_yaml(Path(file), tagged=True)
-        if data is None:
-            continue
-        if not isinstance(data, Mapping):
-            raise InvalidConfig(f"{file} is not a parameter file: it is not a mapping")
+        data = read_yaml(Path(file), repeated=True)
         found = list(_sections(data, "", file))
         if found:
             ros.append(file)
@@ -404,14 +401,16 @@ def controllers_of(user: UserParameters, namespace: str) -> dict[str, tuple[str,
             continue
         if name == CONTROLLER_MANAGER:
             for key, value in section.values.items():
-                if key.endswith(".type"):
+                if key.endswith(".type") and "/" in str(value):
                     types[key.removesuffix(".type")] = str(value)
         else:
             values.setdefault(name, {}).update(section.values)
     found = {}
     for name in dict.fromkeys((*types, *values)):
         given = values.get(name, {})
-        found[name] = str(given.get("type") or types.get(name, "")), given
+        kind = str(given.get("type") or types.get(name, ""))
+        # Other nodes have a parameter of this name, too, which is no class of a plugin.
+        found[name] = kind if "/" in kind else "", given
     return found
 
 

@@ -10,16 +10,18 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from geometry_msgs.msg import PoseStamped, TwistStamped
+from geometry_msgs.msg import PoseStamped, Twist, TwistStamped
 from nav2_msgs.action import FollowPath
 from nav_msgs.msg import Odometry as OdometryMessage
 from nav_msgs.msg import Path
 from rclpy.duration import Duration
+from std_msgs.msg import Empty
 
 from motion_nodes.core.bases.base import Twist2
 from motion_nodes.core.navigation.approaches import ApproachConfig
 from motion_nodes.core.navigation.navigator import MotionResult, NavigationTask, Navigator
 from motion_nodes.core.navigation.planar_geometry import PlanarPath, Pose2
+from motion_nodes.core.navigation.teleoperation import Teleoperation
 from motion_nodes.core.robot.bounds import EARTH_LENGTH
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError
@@ -114,6 +116,9 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
         self.listen(
             PoseStamped, "goal_pose", qos.REQUESTS, self._on_goal_pose, lengths=EARTH_LENGTH
         )
+        stamped = params.enable_stamped_cmd_vel
+        self._teleop = self.poll(TwistStamped if stamped else Twist, params.cmd_vel_teleop)
+        self.listen(Empty, "preempt_teleop", qos.REQUESTS, self._on_preempt_teleop)
         self._pending = PendingGoals(self, lambda: self._paths.has_map)
         self._server: NavigationServer | None = NavigationServer(
             self, self._pending, params.feedback_rate
@@ -150,6 +155,7 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
         """Read odometry and command the next twist of the active task."""
         now_ns = self.now_ns()
         self._read_odometry(now_ns)
+        self._steer()
         self._obstacles.update(self.base_frame)
         if self.navigator.task is None or time.monotonic() < self._quiet_until:
             at_rest = all(abs(v) < BASE_REST_SPEED for v in self._twist)
@@ -264,7 +270,7 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
         self._frame = plan.frame
         self._count += 1
         task = self.navigator.start(
-            plan.motion, label, self._twist, allowance=plan.allowance, patient=plan.patient
+            plan.motion, label, self._twist, allowance=plan.allowance, blocked=plan.blocked
         )
         self._plan_out.publish(path_message(plan.path, plan.frame, self.now_ns()))
         return task
@@ -314,6 +320,25 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
             self._show_detour(task)
         if twist is not None:
             self._send(twist, now_ns)
+
+    def _steer(self) -> None:
+        """Pass the newest twist of assisted_teleop on to its motion; without one it is dropped."""
+        message, task = self._teleop.newest(), self.navigator.task
+        if message is None or task is None or not isinstance(task.motion, Teleoperation):
+            return
+        twist = message.twist if isinstance(message, TwistStamped) else message
+        task.motion.steer(twist2_from(twist))
+
+    def _on_preempt_teleop(self, _: Empty) -> None:
+        """End assisted_teleop as succeeded."""
+
+        def finish() -> None:
+            task = self.navigator.task
+            if task is not None and isinstance(task.motion, Teleoperation):
+                task.motion.finish()
+
+        with contextlib.suppress(TimeoutError):
+            self.in_loop(finish)
 
     def _show_detour(self, task: NavigationTask) -> None:
         """Publish the path of a detour, and log it."""

@@ -11,7 +11,7 @@ from base_navigation.rolling_base import DT, LIMITS, RollingBase
 from motion_nodes.core.bases.base import Twist2
 from motion_nodes.core.navigation.base_motion import BaseMotion, MotionLimits
 from motion_nodes.core.navigation.footprint import Footprint, footprint_from, into_base
-from motion_nodes.core.navigation.navigator import NavigationTask, Navigator
+from motion_nodes.core.navigation.navigator import Blocked, NavigationTask, Navigator
 from motion_nodes.core.navigation.obstacle_avoidance import (
     AvoidanceConfig,
     ObstacleAvoidance,
@@ -88,19 +88,19 @@ class SeeingRun:
         noise: float = 0.0,
         seed: int = 0,
         change: tuple[float, Scene] | None = None,
-        patient: bool = True,
+        blocked: Blocked = "detour",
     ) -> None:
         """Drive.
 
         Args:
             change: time at which another scene replaces the first one [s].
-            patient: whether it waits at obstacles.
+            blocked: what the task does at obstacles.
         """
         rng = np.random.default_rng(seed)
         self.base = RollingBase(kind, Pose2(*start))
         avoidance = ObstacleAvoidance(kind, footprint, limits, config)
         self.navigator = Navigator(limits, kind=kind, avoidance=avoidance)
-        self.task: NavigationTask = self.navigator.start(motion, "test", Twist2(), patient=patient)
+        self.task: NavigationTask = self.navigator.start(motion, "test", Twist2(), blocked=blocked)
         memory = ObstacleMemory(footprint)
         angles = np.arange(RAYS) * math.tau / RAYS
         outline, poses = scene.outlines(), [self.base.pose]

@@ -40,6 +40,7 @@ from motion_nodes.core.navigation.pose_motions import (
     TurnThenDriveConfig,
     turn_then_drive,
 )
+from motion_nodes.core.navigation.teleoperation import Teleoperation
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 
 ON_THE_SPOT = ("differential", "holonomic")
@@ -293,7 +294,7 @@ def test_a_motion_ends_after_its_time_allowance():
 def test_a_motion_without_patience_ends_at_the_first_obstacle(kind):
     behind = Scene(boxes=np.array([(-1.0, -2.0, -0.9, 2.0)]))
     motion, _ = motion_along_heading(Pose2(), -2.0, 0.3, config_of_behaviors(kind))
-    run = SeeingRun(kind, motion, behind, seconds=30.0, patient=False)
+    run = SeeingRun(kind, motion, behind, seconds=30.0, blocked="end")
     assert run.task.ending is MotionResult.BLOCKED
     assert "(-0.9" in run.task.text
     assert run.task.time < 10.0
@@ -305,10 +306,43 @@ def test_a_spin_ends_before_a_corner_of_the_base_touches_a_wall():
     assert BODY.radius > reach + 0.01
     wall = Scene(boxes=np.array([(-2.0, reach + 0.105, 2.0, reach + 0.2)]))
     run = SeeingRun("differential", Spin("differential", 3.0, LIMITS), wall, seconds=30.0,
-                    patient=False)  # fmt: skip
+                    blocked="end")  # fmt: skip
     assert run.task.ending is MotionResult.BLOCKED
     assert abs(run.base.pose.yaw) < 1.0
     assert min(run.clearances) > 0.09
+
+
+@pytest.mark.parametrize("kind", list(APPROACH))
+@pytest.mark.parametrize("twist", [Twist2(0.4), Twist2(-0.4), Twist2(0.5, 0.0, 0.2)])
+def test_a_steered_base_stands_before_obstacles_and_leaves_them(kind, twist):
+    around = Scene(boxes=np.array([(-1.5, -2.0, -1.4, 2.0), (1.4, -2.0, 1.5, 2.0)]))
+    motion = Teleoperation(kind, 0.0)
+    motion.steer(twist)
+    run = SeeingRun(kind, motion, around, seconds=25.0, blocked="stand")
+    assert not run.task.ended
+    assert min(run.clearances) > 0.09
+    assert abs(run.base.pose.x) > 0.5
+    assert run.base.odometry.twist.vx == pytest.approx(0.0, abs=0.02)
+    motion.steer(twist.scaled(-1.0))
+    for _ in range(int(3.0 / DT)):
+        driven = run.navigator.step(run.base.pose, run.base.odometry.twist, DT)
+        run.base.step(driven)
+    assert run.base.odometry.twist.vx * twist.vx < -0.05
+
+
+def test_twists_of_a_person_expire_end_and_have_to_be_finite():
+    motion = Teleoperation("differential", 0.5)
+    motion.steer(Twist2(0.3, 0.2, 0.1))
+    assert motion.step(Pose2(), Twist2(), DT) == Twist2(0.3, 0.0, 0.1)
+    motion.steer(Twist2(math.nan, 0.0, 0.0))
+    assert motion.step(Pose2(), Twist2(), DT) == Twist2(0.3, 0.0, 0.1)
+    assert motion.step(Pose2(), Twist2(), 0.6) == Twist2()
+    sideways = Teleoperation("holonomic", 0.0)
+    sideways.steer(Twist2(0.3, 0.2, 0.1))
+    assert sideways.step(Pose2(), Twist2(), 60.0) == Twist2(0.3, 0.2, 0.1)
+    sideways.finish()
+    assert sideways.step(Pose2(), Twist2(), DT) == Twist2()
+    assert sideways.outcome is MotionOutcome.ARRIVED
 
 
 @pytest.mark.parametrize("kind", list(APPROACH))

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from geometry_msgs.msg import Point, PoseStamped, TwistStamped
+from geometry_msgs.msg import Point, PoseStamped, Twist, TwistStamped
 from joint_client import duration
 from nav2_msgs.action import (
+    AssistedTeleop,
     BackUp,
     ComputePathThroughPoses,
     ComputePathToPose,
@@ -30,8 +31,10 @@ from navigation_client import (
 )
 from ros_client import LATCHED
 from scripted_base import ScriptedBase
+from std_msgs.msg import Empty
 
 from conformance.base_rig import FREE, Rig
+from motion_nodes.core.bases.base import Twist2
 from motion_nodes.core.navigation.planar_geometry import Pose2
 
 NEAR = 0.06
@@ -247,6 +250,50 @@ def test_straight_behaviors(navigator, base, kind, name, sign):
     if kind is DriveOnHeading:
         status, result = send(-0.5, 0.2).result()
         assert (status, code(result)) == (ABORTED, kind.Result.INVALID_INPUT)
+
+
+def test_assisted_teleop(navigator, base):
+    client = navigator.client
+    twists = client.publisher(Twist, "/cmd_vel_teleop")
+    ended = client.publisher(Empty, "/preempt_teleop")
+    client.wait(lambda: ended.get_subscription_count(), "the topic")
+
+    def steer(within: float = 0.0) -> Any:
+        goal = AssistedTeleop.Goal(time_allowance=duration(within))
+        return navigator.send(AssistedTeleop, "assisted_teleop", goal)
+
+    def send(vx: float = 0.2, wz: float = 0.3) -> None:
+        message = Twist()
+        message.linear.x, message.angular.z = vx, wz
+        twists.publish(message)
+
+    base.told.clear()
+    client.repeat_for(send, 0.3)
+    assert all(twist == Twist2() for _, twist in base.told)
+    call = steer()
+    assert call.accepted()
+    client.repeat(send, lambda: base.pose.x > 0.2, "the base to drive")
+    assert max(twist.vx for _, twist in base.told) == pytest.approx(0.2)
+    assert max(twist.wz for _, twist in base.told) == pytest.approx(0.3)
+    client.wait(lambda: base.stands, "rest without twists")
+    times = [m.feedback.current_teleop_duration for m in call.feedback]
+    assert times[-1].sec + 1e-9 * times[-1].nanosec > 0.5
+    ended.publish(Empty())
+    status, result = call.result()
+    assert (status, code(result)) == (SUCCEEDED, 0)
+    assert result.total_elapsed_time.sec + result.total_elapsed_time.nanosec > 0
+    status, result = steer(0.2).result()
+    assert (status, code(result)) == (ABORTED, AssistedTeleop.Result.TIMEOUT)
+    assert result.error_msg
+    first = steer()
+    assert first.accepted()
+    second = steer()
+    assert first.result()[0] == ABORTED
+    assert second.accepted()
+    client.repeat(send, lambda: base.told[-1][1].vx > 0.1, "the base to drive")
+    assert second.cancel()
+    assert second.result()[0] == CANCELED
+    assert base.stands
 
 
 def plan(navigator: Any, *goals: PoseStamped, start: PoseStamped | None = None, **more: Any) -> Any:

@@ -135,7 +135,7 @@ def test_collision_checks_cannot_be_disabled():
         plan_behavior(host_of(), request)
     request.disable_collision_checks = False
     plan = plan_behavior(host_of(), request)
-    assert (plan.path.length, plan.allowance, plan.patient) == (1.0, math.inf, False)
+    assert (plan.path.length, plan.allowance, plan.blocked) == (1.0, math.inf, "end")
 
 
 def test_where_the_base_has_to_stop():

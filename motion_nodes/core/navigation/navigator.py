@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from enum import Enum
+from typing import Literal
 
 from motion_nodes.core.bases.base import Twist2
 from motion_nodes.core.navigation.base_motion import (
@@ -26,9 +27,11 @@ from motion_nodes.core.navigation.planar_geometry import Pose2
 REST_WITHIN = 3.0
 """Timeout of a stop [s]; a base that still moves then is controlled by another client."""
 
-
 MOST_RETURNS = 3
 """Max number of returns after overshooting the goal."""
+Blocked = Literal["detour", "end", "stand"]
+"""What a task does at obstacles: waits and drives around them, ends there, or stands there, and
+anywhere else, for as long as it lasts."""
 
 
 class MotionResult(Enum):
@@ -50,7 +53,12 @@ class NavigationTask:
     """A requested motion and its state."""
 
     def __init__(
-        self, motion: BaseMotion, label: str, *, allowance: float = math.inf, patient: bool = True
+        self,
+        motion: BaseMotion,
+        label: str,
+        *,
+        allowance: float = math.inf,
+        blocked: Blocked = "detour",
     ) -> None:
         """Create a task.
 
@@ -58,12 +66,12 @@ class NavigationTask:
             motion: the motion.
             label: name of its client, for messages.
             allowance: max duration [s].
-            patient: whether it waits at obstacles and drives around them; else it ends there.
+            blocked: what it does at obstacles.
         """
         self.motion = motion
         self.label = label
         self.allowance = allowance
-        self.patient = patient
+        self.blocked = blocked
         self.ending = MotionResult.RUNNING
         self.text = ""
         self.time = 0.0
@@ -136,7 +144,7 @@ class Navigator:
         twist: Twist2,
         *,
         allowance: float = math.inf,
-        patient: bool = True,
+        blocked: Blocked = "detour",
     ) -> NavigationTask:
         """Start a motion; the active task is preempted.
 
@@ -145,13 +153,13 @@ class Navigator:
             label: name of its client, for messages.
             twist: measured velocity of the base, the start of the ramps without an active task.
             allowance: see NavigationTask.
-            patient: see NavigationTask.
+            blocked: see NavigationTask.
         """
         if self.task is None:
             self._ramp.twist = twist
         else:
             self._end(MotionResult.PREEMPTED, f"preempted by {label}")
-        self.task = NavigationTask(motion, label, allowance=allowance, patient=patient)
+        self.task = NavigationTask(motion, label, allowance=allowance, blocked=blocked)
         self._stopping = None
         self._progress.reset()
         if self.avoidance is not None:
@@ -224,9 +232,9 @@ class Navigator:
         """Start a detour around obstacles, or abort the task."""
         avoidance = self.avoidance
         assert avoidance is not None
-        if avoidance.waited == 0.0 and not avoidance.outdated:
+        if task.blocked == "stand" or (avoidance.waited == 0.0 and not avoidance.outdated):
             return
-        if not task.patient and (seen.hold or avoidance.blockage is not None):
+        if task.blocked == "end" and (seen.hold or avoidance.blockage is not None):
             self.stop(MotionResult.BLOCKED, avoidance.reason)
             return
         # Waiting does not count as a lack of progress.
@@ -252,7 +260,7 @@ class Navigator:
                 MotionResult.TIMEOUT,
                 f"not completed within the time allowance of {task.allowance:g} s",
             )
-        elif self._progress.stuck(pose, dt):
+        elif task.blocked != "stand" and self._progress.stuck(pose, dt):
             self.stop(MotionResult.STUCK, str(self._progress))
 
     def _come_to_rest(

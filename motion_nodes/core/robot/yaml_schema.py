@@ -254,6 +254,31 @@ _TaggedLoader.add_multi_constructor("", _without_tag)
 _TaggedLoader.add_multi_constructor("!", _without_tag)
 
 
+class _MergingLoader(_TaggedLoader):
+    """Merges blocks of the same name, and takes the last of other values, as rcl does."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
+        """Construct a mapping; merge duplicate keys."""
+        merged: dict[Hashable, Any] = {}
+        self.flatten_mapping(node)
+        for key_node, value_node in node.value:
+            key = self.construct_object(key_node, deep=True)
+            merged[key] = _merged(merged.get(key), self.construct_object(value_node, deep=True))
+        return merged
+
+
+_MergingLoader.add_constructor(
+    "tag:yaml.org,2002:map", lambda loader, node: loader.construct_mapping(node)
+)
+
+
+def _merged(first: Any, then: Any) -> Any:
+    """Return two values of the same name as one: blocks with the fields of both."""
+    if not (isinstance(first, dict) and isinstance(then, dict)):
+        return then
+    return first | {key: _merged(first.get(key), value) for key, value in then.items()}
+
+
 def _too_much(text: str, mark: Any) -> yaml.MarkedYAMLError:
     return yaml.composer.ComposerError(None, None, text, mark)
 
@@ -300,27 +325,29 @@ def read_text(file: Path) -> str:
         raise InvalidDescription(f"{file}: is not UTF-8 text ({error.reason}).") from None
 
 
-def read_yaml(file: Path, *, tagged: bool = False) -> Any:
+def read_yaml(file: Path, *, tagged: bool = False, repeated: bool = False) -> Any:
     """Return the mapping in a YAML file.
 
     Args:
         file: path of the file.
         tagged: accept tags of Python objects and return their plain data.
+        repeated: accept names that are repeated, and nothing, as parameter files of ROS; and tags.
 
     Raises:
         InvalidDescription: an unreadable file, a syntax error (with its position), or not a
             mapping.
     """
-    return parse_yaml(read_text(file), str(file), tagged=tagged)
+    return parse_yaml(read_text(file), str(file), tagged=tagged, repeated=repeated)
 
 
-def parse_yaml(text: str, where: str, *, tagged: bool = False) -> Any:
+def parse_yaml(text: str, where: str, *, tagged: bool = False, repeated: bool = False) -> Any:
     """Return the mapping in a YAML text.
 
     Args:
         text: YAML.
         where: name of the file, for errors.
         tagged: see :func:`read_yaml`.
+        repeated: see :func:`read_yaml`.
 
     Raises:
         InvalidDescription: as :func:`read_yaml`.
@@ -330,7 +357,8 @@ def parse_yaml(text: str, where: str, *, tagged: bool = False) -> Any:
             f"{where}: has {len(text)} characters; at most {MAX_CHARACTERS} are read."
         )
     try:
-        data = yaml.load(text, _TaggedLoader if tagged else _Loader)
+        plain = _TaggedLoader if tagged else _Loader
+        data = yaml.load(text, _MergingLoader if repeated else plain)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
@@ -340,6 +368,8 @@ def parse_yaml(text: str, where: str, *, tagged: bool = False) -> Any:
         raise InvalidDescription(f"{where}: is nested too deeply to be read.") from None
     except (yaml.YAMLError, ValueError) as error:
         raise InvalidDescription(f"{where}: is not YAML: {error}") from None
+    if data is None and repeated:
+        return {}
     if not isinstance(data, dict):
         found = "nothing" if data is None else f"a {type(data).__name__}"
         raise InvalidDescription(f"{where}: a block of fields is needed, this is {found}.")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from nav2_msgs.action import (
+    AssistedTeleop,
     BackUp,
     DriveOnHeading,
     FollowPath,
@@ -22,6 +23,7 @@ from nav2_msgs.msg import MissedWaypoint
 from motion_nodes.core.navigation.navigator import MotionResult, NavigationTask
 from motion_nodes.core.navigation.planar_geometry import Pose2
 from motion_nodes.core.navigation.pose_motions import Spin as SpinMotion
+from motion_nodes.core.navigation.teleoperation import Teleoperation
 from motion_nodes.nodes.navigation.navigation_requests import (
     BEHAVIOR_CODES,
     BEHAVIORS,
@@ -157,6 +159,7 @@ class NavigationServer(LoopActionServer[_Navigation]):
             (Spin, "spin"),
             (BackUp, "backup"),
             (DriveOnHeading, "drive_on_heading"),
+            (AssistedTeleop, "assisted_teleop"),
         )
         super().__init__(host, actions, feedback_rate)
         self.refuse_by(self._refusal)
@@ -354,6 +357,10 @@ class NavigationServer(LoopActionServer[_Navigation]):
         if isinstance(navigation.goal.request, FollowWaypoints.Goal):
             return FollowWaypoints.Feedback(current_waypoint=navigation.index)
         motion = navigation.task.motion
+        if isinstance(motion, Teleoperation):
+            steered = AssistedTeleop.Feedback()
+            fill_seconds(steered.current_teleop_duration, navigation.task.time)
+            return steered
         if isinstance(motion, SpinMotion):
             return Spin.Feedback(angular_distance_traveled=abs(motion.turned))
         if navigation.goal.kind in BEHAVIORS:

@@ -16,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from nav2_msgs.action import BackUp, ComputePathToPose, DriveOnHeading, Spin
+from nav2_msgs.action import AssistedTeleop, BackUp, ComputePathToPose, DriveOnHeading, Spin
 from nav2_msgs.action import FollowPath as FollowPathAction
 from rclpy.clock import Clock, ClockType
 
@@ -28,9 +28,10 @@ from motion_nodes.core.navigation.approaches import (
 from motion_nodes.core.navigation.base_motion import BaseMotion
 from motion_nodes.core.navigation.follow_path import LAWS, FollowPath
 from motion_nodes.core.navigation.map_planner import NoGridPath
-from motion_nodes.core.navigation.navigator import MotionResult
+from motion_nodes.core.navigation.navigator import Blocked, MotionResult
 from motion_nodes.core.navigation.planar_geometry import PlanarPath, Pose2
 from motion_nodes.core.navigation.pose_motions import Spin as SpinMotion
+from motion_nodes.core.navigation.teleoperation import Teleoperation
 from motion_nodes.errors import InvalidCommand, MotionError, did_you_mean
 from motion_nodes.nodes.navigation.navigator_params import NavigatorParams
 from motion_nodes.ros.concurrency.loops import ExecutorQueue
@@ -64,7 +65,7 @@ PATH_CODES = {
     "no_path": "NO_VALID_PATH",
 }
 """Name of the error code of a path by the reason of a planner."""
-BEHAVIORS = (Spin, BackUp, DriveOnHeading)
+BEHAVIORS = (Spin, BackUp, DriveOnHeading, AssistedTeleop)
 BEHAVIOR_CODES = {
     Codes.NONE: "NONE",
     Codes.TF_ERROR: "TF_ERROR",
@@ -113,8 +114,8 @@ class NavigationPlan:
     """Remaining length of the path at each pose that is passed without a stop [m]."""
     allowance: float = math.inf
     """Max duration [s]."""
-    patient: bool = True
-    """Whether the base waits at obstacles and drives around them."""
+    blocked: Blocked = "detour"
+    """What the base does at obstacles."""
 
 
 @dataclass(frozen=True)
@@ -221,13 +222,14 @@ def _behind_obstacles(host: BaseNavigatorNode, frame: str, start: Pose2, goal: P
 
 
 def plan_behavior(host: BaseNavigatorNode, request: Any) -> NavigationPlan:
-    """Plan the motion of a goal of nav2_msgs' Spin, BackUp or DriveOnHeading.
+    """Plan the motion of a goal of nav2_msgs' Spin, BackUp, DriveOnHeading or AssistedTeleop.
 
     Raises:
         NavigationRejected: an invalid goal, or an unknown pose of the base.
     """
     config, frame = host.config(), host.odom_frame
     start = _start(host, frame)
+    blocked: Blocked = "end"
     try:
         # A field of later versions of Nav2.
         if getattr(request, "disable_collision_checks", False):
@@ -235,19 +237,21 @@ def plan_behavior(host: BaseNavigatorNode, request: Any) -> NavigationPlan:
                 "disable_collision_checks is true; obstacles always stop the base, unless the "
                 "parameter obstacles.mode is off"
             )
-        if isinstance(request, Spin.Goal):
-            follow = config.follow
-            motion: BaseMotion = SpinMotion(
-                config.kind, request.target_yaw, follow.limits, follow.tolerance
-            )
+        follow = config.follow
+        motion: BaseMotion
+        if isinstance(request, Spin.Goal | AssistedTeleop.Goal):
             _, path = motion_along_heading(start, 0.0, follow.limits.max_velocity, config)
+        if isinstance(request, AssistedTeleop.Goal):
+            motion, blocked = Teleoperation(config.kind, host.params.teleop_timeout), "stand"
+        elif isinstance(request, Spin.Goal):
+            motion = SpinMotion(config.kind, request.target_yaw, follow.limits, follow.tolerance)
         else:
             motion, path = motion_along_heading(start, *_straight_of(request), config)
     except InvalidCommand as error:
         raise NavigationRejected(Codes.INVALID_PATH, str(error)) from None
     allowance = request.time_allowance.sec + 1e-9 * request.time_allowance.nanosec
     return NavigationPlan(
-        motion, path, frame, allowance=allowance if allowance > 0.0 else math.inf, patient=False
+        motion, path, frame, allowance=allowance if allowance > 0.0 else math.inf, blocked=blocked
     )
 
 

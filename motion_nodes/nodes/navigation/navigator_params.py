@@ -202,10 +202,21 @@ class NavigatorParams(RobotParams):
         10.0, doc="Max age of the stamp of goal_pose messages, and of goals in frames that move "
             "with the base; older ones are rejected.", unit="s", gt=0.0, le=3600.0,
     )  # fmt: skip
+    cmd_vel_teleop: str = param(
+        "cmd_vel_teleop", doc="Topic of the twists of assisted_teleop.", read_only=True
+    )
+    enable_stamped_cmd_vel: bool = param(
+        False, doc="Message type of cmd_vel_teleop: true for TwistStamped, false for Twist.",
+        read_only=True,
+    )  # fmt: skip
+    teleop_timeout: float = param(
+        0.5, doc="Time after which a twist of assisted_teleop that is not renewed is zero; 0: it "
+            "is kept, as by Nav2.", unit="s", ge=0.0, le=60.0,
+    )  # fmt: skip
     refuse_absent: bool = param(
-        True, doc="Offer assisted_teleop, dock_robot, undock_robot and follow_gps_waypoints, and "
-            "reject their goals, instead of letting clients wait; false where another node serves "
-            "them.", read_only=True,
+        True, doc="Offer dock_robot, undock_robot and follow_gps_waypoints, and reject their "
+            "goals, instead of letting clients wait; false where another node serves them.",
+        read_only=True,
     )  # fmt: skip
     feedback_rate: float = param(
         10.0, doc="Publish rate of the action feedback.", unit="Hz", gt=0.0, le=100.0,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from nav2_msgs.action import AssistedTeleop, DockRobot, FollowGPSWaypoints, UndockRobot, Wait
+from nav2_msgs.action import DockRobot, FollowGPSWaypoints, UndockRobot, Wait
 
 from motion_nodes.ros.concurrency.loops import ExecutorQueue
 from motion_nodes.ros.concurrency.servers import (
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from motion_nodes.nodes.base_navigator import BaseNavigatorNode
 
 ABSENT = (
-    (AssistedTeleop, "assisted_teleop"),
     (DockRobot, "dock_robot"),
     (UndockRobot, "undock_robot"),
     (FollowGPSWaypoints, "follow_gps_waypoints"),
