@@ -18,6 +18,7 @@ from typing import Any
 
 from motion_nodes.bringup.node_specs import NodeSpec
 from motion_nodes.core.control.joint_command import interface_problem
+from motion_nodes.core.robot.limits import LOWERED
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.robot_yaml import CONTROLLERS
 from motion_nodes.core.robot.yaml_schema import read_yaml
@@ -26,6 +27,7 @@ from motion_nodes.ros.names import (
     CONTROLLER_MANAGER,
     CONTROLLER_TYPES,
     JOINT_CONTROLLER,
+    PLANNER,
     STATE_BROADCASTER,
     under,
 )
@@ -278,13 +280,19 @@ LIMITS, MAX_SPEED = "cartesian_limits", "max_trans_vel"
 SOLVER_TIMEOUT = "kinematics_solver_timeout"
 
 WITHOUT_EFFECT = {
-    "joint_limits": "limits are those of robot.yaml",
     "planner_configs": "planners are chosen by planner_id",
+    "default_velocity_scaling_factor": "clients read it; each request has its own factor",
+    "default_acceleration_scaling_factor": "clients read it; each request has its own factor",
     "initial_positions": "a simulation starts at the state 'home' of robot.yaml",
     "trajectory_execution": "the joint controller monitors executions",
     "moveit_controller_manager": "move_group moves the robot by joint_trajectory_controller",
 }
 """Names at the top of MoveIt's files, and why they have no effect."""
+
+JOINT_LIMITS = "joint_limits"
+"""Topmost key of MoveIt's limits of joints."""
+PLANNING = "robot_description_planning."
+"""Where a file of ROS has them."""
 
 GRIPPER_PARAMETERS = {
     name: f"gripper.{name}"
@@ -545,7 +553,8 @@ def _served(
     if spec.executable == "rrt_planner":
         limits = [s.values for s in user.moveit if s.node == LIMITS and MAX_SPEED in s.values]
         name = f"{LIMITS}.{MAX_SPEED}"
-        return [_with(spec, {name: float(limits[0][MAX_SPEED])} if limits else {})]
+        given = {name: float(limits[0][MAX_SPEED])} if limits else {}
+        return [_with(spec, given | _joint_limits(user, spec, robot, notes))]
     if spec.executable == POLICY:
         found: dict[str, Value] = {}
         for values in _servo_values(user).values():
@@ -587,6 +596,47 @@ def _served(
     if not hands:
         gripper = _with(gripper, {"gripper.aliases": [name]})
     return [_with(spec, settings), gripper]
+
+
+def _joint_limits(
+    user: UserParameters, spec: NodeSpec, robot: Robot, notes: list[str]
+) -> dict[str, Value]:
+    """Return the limits of MoveIt's ``joint_limits.yaml`` that are lower than the robot's."""
+    given = [(dict(s.values), s.file) for s in user.moveit if s.node == JOINT_LIMITS]
+    start = f"{PLANNING}{JOINT_LIMITS}."
+    for section in user.sections:
+        if section.of(spec.full_name):
+            found = {
+                n.removeprefix(start): v for n, v in section.values.items() if n.startswith(start)
+            }
+            given += [(found, section.file)] if found else []
+    entries, limits = list[str](), robot.limits
+    for values, file in given:
+        higher, unknown, other = [list[str]() for _ in range(3)]
+        for name, value in values.items():
+            joint, _, kind = name.rpartition(".")
+            has = f"{joint}.has_{kind.removeprefix('max_')}_limits"
+            if kind.startswith("has_") or not values.get(has, True):
+                continue
+            if joint not in limits.names:
+                unknown += [] if joint in unknown else [joint]
+            elif kind not in LOWERED or not isinstance(value, int | float):
+                other.append(name)
+            elif not 0.0 < value <= getattr(limits, LOWERED[kind])[limits.names.index(joint)]:
+                higher.append(name)
+            else:
+                entries.append(f"{name}={float(value)!r}")
+        reasons = (
+            (higher, "limits of the robot are lower"),
+            (unknown, f"robot '{robot.name}' has no such joint"),
+            (other, "positions are limited by the robot alone"),
+        )
+        notes += [
+            f"{file}: {JOINT_LIMITS} of {', '.join(names)} have no effect: {why}"
+            for names, why in reasons
+            if names
+        ]
+    return {JOINT_LIMITS: entries} if entries else {}
 
 
 def _given(user: UserParameters, spec: NodeSpec, name: str) -> list[Any]:
@@ -679,6 +729,8 @@ def _moveit_notes(sections: Sequence[ParameterSection], specs: Sequence[NodeSpec
             found.append(f"{section.file}: {top}: move_group moves the robot itself{lacking}")
             continue
         why = WITHOUT_EFFECT.get(top, "the suite has no such setting")
+        if top == JOINT_LIMITS and any(spec.name == PLANNER for spec in specs):
+            continue
         if top == LIMITS:
             names = [f"{top}.{name}" for name in section.values if name != MAX_SPEED]
             why = "other limits of LIN and CIRC are those of the joints"

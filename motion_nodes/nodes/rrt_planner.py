@@ -7,6 +7,7 @@ the planning scene, and shows plans and collision spheres in RViz, Foxglove and 
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import threading
 import time
@@ -181,7 +182,11 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
 
     def configure(self) -> None:
         """Create the endpoints and start the warm-up."""
-        params, robot = self.params, self.robot
+        params = self.params
+        robot = self.robot
+        if params.joint_limits:
+            lowered = robot.limits.lowered(params.joint_limits)
+            robot = self.robot = dataclasses.replace(robot, limits=lowered)
         frames = self._frames = RobotFrames.of(self)
         reader = JointStateReader(
             self.poll_bytes(JointState, "joint_states", qos.STATES),

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from motion_nodes.bringup.bringup_config import BringupConfig
 from motion_nodes.bringup.compose import suite_of
@@ -217,6 +218,61 @@ def test_the_max_speed_of_pilz_is_used(tmp_path):
     assert specs["move_group"].parameters["cartesian_limits.max_trans_vel"] == 1.0
     (note,) = notes
     assert "cartesian_limits.max_trans_acc, cartesian_limits.max_rot_vel have no effect" in note
+
+
+LIMITS = """
+panda_joint1: {has_velocity_limits: true, max_velocity: 0.5,
+               has_acceleration_limits: false, max_acceleration: 0.1}
+panda_joint2: {has_velocity_limits: true, max_velocity: 50.0,
+               has_acceleration_limits: true, max_acceleration: 1}
+panda_joint3: {max_position: 1.0, has_jerk_limits: true, max_jerk: 100.0}
+elbow: {has_velocity_limits: true, max_velocity: 1.0}
+"""
+
+
+@pytest.mark.parametrize("above", [
+    ["joint_limits"],
+    ["move_group", "ros__parameters", "robot_description_planning", "joint_limits"],
+    ["/**", "ros__parameters", "robot_description_planning", "joint_limits"],
+])  # fmt: skip
+def test_limits_of_joints_lower_those_of_planned_motions(tmp_path, above):
+    data: Any = yaml.safe_load(LIMITS)
+    for name in reversed(above):
+        data = {name: data}
+    specs, notes = suite(tmp_path, "franka", yaml.safe_dump(data))
+    assert specs["move_group"].parameters["joint_limits"] == [
+        "panda_joint1.max_velocity=0.5", "panda_joint2.max_acceleration=1.0",
+        "panda_joint3.max_jerk=100.0",
+    ]  # fmt: skip
+    told = "; ".join(notes)
+    for words in ("joint2.max_velocity have no effect: limits of the robot are lower",
+                  "elbow have no effect", "joint3.max_position have no effect"):  # fmt: skip
+        assert words in told
+
+
+def test_repeated_names_of_a_file_are_read_as_by_ros(tmp_path):
+    """The last value counts and blocks are joined; vendors' files rely on it."""
+    text = (
+        "/**:\n  my_base:\n    ros__parameters:\n"
+        "      type: diff_drive_controller/DiffDriveController\n"
+        "      left_wheel_names: [left_wheel_joint]\n      wheel_radius: 1.0\n"
+        "      linear.x: {max_velocity: 0.1, max_jerk: 3.0}\n      wheel_radius: 0.03\n"
+        "/**:\n  my_base:\n    ros__parameters:\n"
+        "      right_wheel_names: [right_wheel_joint]\n      linear.x: {max_velocity: 0.2}\n"
+    )
+    given = suite(tmp_path, "jetbot", text)[0]["diff_drive_controller"].parameters
+    assert given["aliases"] == ["my_base"]
+    assert given["wheel_radius"] == 0.03
+    assert (given["linear.x.max_velocity"], given["linear.x.max_jerk"]) == (0.2, 3.0)
+    assert given["left_wheel_names"] == ["left_wheel_joint"]
+    assert given["right_wheel_names"] == ["right_wheel_joint"]
+    assert not suite(tmp_path, "jetbot", "# nothing\n")[1]
+
+
+def test_a_parameter_named_type_of_another_node_is_no_controller(tmp_path):
+    _, notes = suite(tmp_path, "jetbot", "filter:\n  ros__parameters: {type: 1}\n")
+    (note,) = notes
+    assert "no such node" in note
 
 
 @pytest.mark.parametrize("kind", WheeledBaseParams.__subclasses__(), ids=lambda kind: kind.__name__)

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from motion_nodes.core.planning.task_space_generator import parse_path_spec
 from motion_nodes.core.robot import bounds, yaml_schema
 from motion_nodes.core.robot.limits import JointLimits, joint_indices
+from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import from_xyz_quat
 from motion_nodes.core.robot.urdf import read_urdf
 from motion_nodes.core.robot.yaml_schema import parse_yaml
-from motion_nodes.errors import InvalidCommand, InvalidDescription, UnknownJoint
+from motion_nodes.errors import InvalidCommand, InvalidDescription, MotionError, UnknownJoint
 from motion_nodes.extras.formats.kinematic_file import read_kinematic_text
 
 
@@ -199,3 +200,27 @@ def test_limits_cannot_be_changed():
 def test_indices_of_a_permutation():
     np.testing.assert_array_equal(joint_indices(("c", "b", "a"), LIMITS.names), (2, 1, 0))
     assert joint_indices((), LIMITS.names).shape == (0,)
+
+
+def test_limits_are_lowered_and_never_raised():
+    limits = load_robot("franka").limits
+    joint, k = limits.names[2], 2
+    low = 0.5 * float(limits.velocity[k])
+    given = [f"{joint}.max_velocity={low}", f"{joint}.max_jerk=inf", f"{joint}.max_jerk=1e9"]
+    lowered = limits.lowered(given)
+    assert lowered.velocity[k] == low
+    for name in ("velocity", "acceleration", "jerk", "lower", "upper"):
+        rest = np.arange(len(limits.names)) != k
+        before, after = getattr(limits, name), getattr(lowered, name)
+        assert np.array_equal(before[rest], after[rest])
+    assert lowered.jerk[k] == limits.jerk[k]
+    assert lowered.lowered(given).velocity[k] == low
+
+
+@pytest.mark.parametrize("entry", ["panda_joint1", "panda_joint1.max_velocity=x", "a=b",
+                                   "panda_joint1.max_velocity=-1", "panda_joint1.max_speed=1",
+                                   "panda_joint1.max_velocity=nan",
+                                   "elbow.max_velocity=1"])  # fmt: skip
+def test_wrong_lower_limits_are_named(entry):
+    with pytest.raises(MotionError, match="elbow" if "elbow" in entry else "JOINT.NAME=VALUE"):
+        load_robot("franka").limits.lowered([entry])

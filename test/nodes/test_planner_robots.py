@@ -27,6 +27,7 @@ Codes = MoveItErrorCodes
 FRANKA, UR10E = load_robot("franka"), load_robot("ur10e")
 UR_JOINTS = UR10E.group("arm").joints
 READY = dict(zip(UR_JOINTS, UR10E.named_state("ready").tolist(), strict=True))
+LOWERED = ["panda_joint1.max_velocity=0.2", "panda_joint4.max_acceleration=0.5"]
 TOOL = Kinematics(UR10E.tree, UR10E.joint_names, base=UR10E.base_frame)
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
@@ -37,7 +38,8 @@ def cell(module_suite):
     module_suite.node("mock_sim", robots=["left:=franka", "right:=ur10e@2,0,0"], update_rate=100.0)
     settings = {"use_sim_time": True, "tf_frame_prefix": "~"}
     for namespace, robot in (("right", "ur10e"), ("left", "franka")):
-        module_suite.node("rrt_planner", robot=robot, namespace=namespace, **settings)
+        lowered = {"joint_limits": LOWERED} if robot == "franka" else {}
+        module_suite.node("rrt_planner", robot=robot, namespace=namespace, **settings, **lowered)
     module_suite.node(
         "articulation_controller",
         robot="ur10e",
@@ -162,3 +164,21 @@ def test_what_a_request_alone_attaches_counts_for_it(left):
     assert answer.error_code.val == Codes.SUCCESS, answer.error_code.message
     assert loaded.are_free(fine(answer)).all()
     assert not scene(left).robot_state.attached_collision_objects
+
+
+@pytest.mark.parametrize("more", [
+    {}, {"pipeline_id": "pilz_industrial_motion_planner", "planner_id": "PTP",
+         "max_velocity_scaling_factor": 1.0, "max_acceleration_scaling_factor": 1.0},
+])  # fmt: skip
+def test_plans_keep_lowered_limits(left, more):
+    begin = dict(zip(FRANKA.joint_names, FRANKA.home.tolist(), strict=True))
+    goal = {name: begin[name] for name in ARM.joints}
+    goal["panda_joint1"] += 0.8
+    goal["panda_joint4"] += 0.3
+    answer = left.plan(goal, start_state=state(begin), **more)
+    assert answer.error_code.val == Codes.SUCCESS, answer.error_code.message
+    points = answer.trajectory.joint_trajectory.points
+    names = list(answer.trajectory.joint_trajectory.joint_names)
+    one, four = names.index("panda_joint1"), names.index("panda_joint4")
+    assert 0.1 < max(abs(point.velocities[one]) for point in points) < 0.2 + 1e-6
+    assert max(abs(point.accelerations[four]) for point in points) < 0.5 + 1e-6

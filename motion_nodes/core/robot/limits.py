@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.core.robot.tree import KinematicTree, frozen
-from motion_nodes.errors import InvalidCommand, InvalidDescription, UnknownJoint
+from motion_nodes.errors import InvalidCommand, InvalidConfig, InvalidDescription, UnknownJoint
 from motion_nodes.kernels.cycle_code import cycle_part
 from motion_nodes.tolerances import FILE_ROUNDING, LIMIT_ROUNDING
 from motion_nodes.typing import Array, Mask
@@ -31,6 +31,12 @@ TURN = 2.0 * math.pi
 """[rad]"""
 HALF_TURN_ROUNDING = 1e-9
 """Excess over half a turn up to which positions stay as they are [rad]."""
+LOWERED = {
+    "max_velocity": "velocity",
+    "max_acceleration": "acceleration",
+    "max_jerk": "jerk",
+}
+"""Limits that MoveIt's ``joint_limits.yaml`` may lower, by their names there."""
 _PRISMATIC = 2
 """Kind of a prismatic joint in a packed tree."""
 
@@ -247,6 +253,42 @@ class JointLimits:
             acceleration=endless,
             jerk=endless,
             continuous=turns_of(tree, tree.joint_names).continuous,
+        )
+
+    def lowered(self, entries: Sequence[str]) -> JointLimits:
+        """Return these limits where they are lower than others, and the others elsewhere.
+
+        Args:
+            entries: each as JOINT.NAME=VALUE, with one of :data:`LOWERED` as NAME, as in
+                ``joint_limits.yaml`` of MoveIt.
+
+        Raises:
+            InvalidConfig: an entry of another form, or a value that is not above 0.
+            UnknownJoint: a joint that is not one of these.
+        """
+        arrays = {kind: np.array(getattr(self, kind)) for kind in LOWERED.values()}
+        for entry in entries:
+            word, _, number = entry.partition("=")
+            joint, _, name = word.rpartition(".")
+            try:
+                value = float(number)
+            except ValueError:
+                value = math.nan
+            if name not in LOWERED or not value > 0.0:
+                raise InvalidConfig(
+                    f"joint_limits has '{entry}'; each entry is JOINT.NAME=VALUE, with NAME one of "
+                    f"{', '.join(LOWERED)} and VALUE above 0",
+                    field="joint_limits",
+                )
+            if joint not in self.names:
+                raise UnknownJoint(joint, self.names)
+            array, k = arrays[LOWERED[name]], self.names.index(joint)
+            array[k] = min(array[k], value)
+        return replace(
+            self,
+            velocity=arrays["velocity"],
+            acceleration=arrays["acceleration"],
+            jerk=arrays["jerk"],
         )
 
     @cached_property

@@ -78,6 +78,13 @@ class RrtPlannerParams(ExecutionParams):
         ge=0.0,
         le=1.0,
     )
+    joint_limits: tuple[str, ...] = param(
+        (),
+        doc="Limits of planned motions that are lower than those of the robot, each as "
+        "JOINT.max_velocity=VALUE, max_acceleration or max_jerk. The bring-up sets it from a "
+        "joint_limits.yaml of MoveIt.",
+        read_only=True,
+    )
     preferred_clearance: float = core_param(PlanOptions, "preferred_clearance")
     effort_share: float = core_param(PlanOptions, "effort_share")
     payload_mass: float = param(
