@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tasks and limits, null spaces, and jogging."""
+"""Tasks and limits, and null spaces."""
 
 import dataclasses
 import math
@@ -16,14 +16,13 @@ from scipy.optimize import lsq_linear
 
 import motion_nodes as mn
 from motion_nodes.core.ik import tasks_and_limits
-from motion_nodes.core.ik.differential import VelocityIk, bounded_least_squares
+from motion_nodes.core.ik.bounded_least_squares import bounded_least_squares
 from motion_nodes.core.ik.problem import IkRequest, IkTolerance, pose_error
 from motion_nodes.core.ik.redundancy import (
     LimitCentring,
     Manipulability,
     Posture,
     TipKeeper,
-    motion_to_posture,
     self_motion,
 )
 from motion_nodes.core.robot.poses import rate_of_rotation_vector, rotation_about, rotation_vector
@@ -33,6 +32,7 @@ ARM = mn.load_robot("franka")["arm"]
 G1 = mn.load_robot("g1")
 BODY = G1[["left_leg", "right_leg", "waist", "left_arm", "right_arm"]]
 HAND, DT = "panda_hand_tcp", 0.02
+GOOD = np.array([0.3, -0.5, 0.4, -2.0, 0.2, 1.8, 0.5])
 X_WB = mn.pose(xyz=(0.3, -0.2, 0.8), rpy=(0.2, -0.1, 1.0))
 
 
@@ -406,24 +406,26 @@ def test_null_space_motion_leaves_the_tip_and_no_limit():
         np.testing.assert_allclose(again, motion, atol=1e-9)
 
 
-def test_the_elbow_moves_to_a_posture_while_the_hand_stays():
-    chain = solver_of().chain
-    q = np.array([0.3, -0.5, 0.4, -2.0, 0.2, 1.8, 0.5])
-    X = pose_of("franka", chain, q)
-    other = q.copy()
+@pytest.mark.parametrize("exact", [True, False])
+def test_the_elbow_moves_to_a_posture_while_the_hand_stays(exact):
+    now = ARM.configuration(GOOD)
+    other = GOOD.copy()
     other[2] = -0.6
-    motion = motion_to_posture(chain, q, other, step=0.04)
-    np.testing.assert_array_equal(motion[0], q)
-    assert len(motion) > 5
-    assert np.abs(np.diff(motion, axis=0)).max() <= 0.04 + 1e-9
-    for row in motion:
-        errors = pose_error(pose_of("franka", chain, row), X)
-        assert np.linalg.norm(errors[:3]) <= 1e-6
-        assert np.linalg.norm(errors[3:]) <= 1e-6
-    distances = np.linalg.norm(motion - other, axis=1)
-    assert (np.diff(distances) < 0.0).all()
-    elbow = [chain.kinematics.pose(row, "panda_link4")[:3, 3] for row in (motion[0], motion[-1])]
-    assert np.linalg.norm(elbow[1] - elbow[0]) > 0.05
+    elbow, hand = now.pose("panda_link4"), mn.FrameTask(HAND, now, weights=1e3)
+    posture, limits = mn.PostureTask(other, weight=1.0, gain=0.1), mn.ConfigurationLimit()
+    away = [np.linalg.norm(posture.error(now))]
+    for _ in range(60):
+        if exact:
+            v = mn.solve_step(now, posture, limits, constraints=hand, dt=DT)
+        else:
+            v = mn.solve_step(now, [hand, posture], limits, dt=DT)
+        now = now.integrate(v, DT)
+        errors = hand.error(now)
+        assert np.linalg.norm(errors[:3]) <= 1e-3
+        assert np.linalg.norm(errors[3:]) <= 1e-3
+        away.append(np.linalg.norm(posture.error(now)))
+    assert (np.diff(away) < 1e-9).all()
+    assert np.linalg.norm(now.pose("panda_link4")[:3, 3] - elbow[:3, 3]) > 0.05
 
 
 def test_self_motion_sweeps_until_a_limit():
@@ -447,11 +449,11 @@ def test_self_motion_sweeps_until_a_limit():
 def test_motions_say_what_is_wrong():
     chain, stiff = solver_of().chain, solver_of("ur10e").chain
     with pytest.raises(InvalidCommand):
-        motion_to_posture(chain, np.zeros(7), chain.centre)
-    with pytest.raises(InvalidCommand, check=about("posture")):
-        motion_to_posture(chain, chain.centre, np.zeros(3))
-    with pytest.raises(InvalidConfig):
-        motion_to_posture(chain, chain.centre, chain.centre, step=0.0)
+        self_motion(chain, np.zeros(7))
+    with pytest.raises(InvalidCommand, check=about("q")):
+        self_motion(chain, np.zeros(3))
+    with pytest.raises(InvalidConfig, check=about("step")):
+        self_motion(chain, chain.centre, step=0.0)
     with pytest.raises(InvalidConfig):
         self_motion(stiff, np.array([0.3, -1.0, 1.2, -0.5, 1.0, 0.4]))
 
@@ -478,14 +480,6 @@ def test_the_rate_of_the_rotation_vector_is_its_derivative():
             np.testing.assert_allclose(got, (ahead - behind) / 2e-6, atol=1e-7, rtol=1e-5)
 
 
-SPEEDS = np.array([2.175, 2.175, 2.175, 2.175, 2.61, 2.61, 2.61])
-GOOD = np.array([0.3, -0.5, 0.4, -2.0, 0.2, 1.8, 0.5])
-
-
-def jogger(**options) -> VelocityIk:
-    return VelocityIk(solver_of().chain, SPEEDS, **options)
-
-
 @settings(max_examples=200, derandomize=True, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 9), st.integers(1, 6))
 def test_bounded_least_squares_agrees_with_scipy(seed, n, m):
@@ -503,99 +497,3 @@ def test_bounded_least_squares_agrees_with_scipy(seed, n, m):
     oracle = lsq_linear(tall, aim, (low, wide), method="bvls", tol=1e-12).x
     cost = [float(np.sum((tall @ y - aim) ** 2)) for y in (x, oracle)]
     assert cost[0] <= cost[1] + 1e-7 * (1.0 + cost[1])
-
-
-@pytest.mark.parametrize("axes", ["base", "tip"])
-def test_the_tip_does_what_is_wished(axes):
-    chain, period = solver_of().chain, 1e-3
-    jog = jogger()
-    for twist in 0.1 * np.vstack([np.eye(6), -np.eye(6)]):
-        step = jog.step(GOOD, twist, period, axes=axes)
-        np.testing.assert_allclose(step.twist, twist, atol=1e-6)
-        assert step.scale == 1.0
-        assert step.stopped == ()
-        before = chain.kinematics.pose(GOOD, chain.tip)
-        after = chain.kinematics.pose(GOOD + step.velocity * period, chain.tip)
-        moved = pose_error(after, before) / period  # in the tip's axes
-        if axes == "base":
-            moved = np.concatenate([before[:3, :3] @ moved[:3], before[:3, :3] @ moved[3:]])
-        np.testing.assert_allclose(moved, twist, atol=2e-3)
-
-
-def test_too_fast_is_slowed_down_in_the_same_direction():
-    jog = jogger()
-    twist = np.array([5.0, 2.0, 0.0, 0.0, 0.0, 3.0])
-    step = jog.step(GOOD, twist, 1e-3)
-    assert 0.0 < step.scale < 1.0
-    assert (np.abs(step.velocity) <= SPEEDS * (1.0 + 1e-12)).all()
-    assert np.isclose(np.abs(step.velocity) / SPEEDS, 1.0).any()
-    np.testing.assert_allclose(step.twist, step.scale * twist, atol=1e-5)
-
-
-def test_no_joint_leaves_its_limits_and_the_stopped_one_is_named():
-    chain, period = solver_of().chain, 0.01
-    jog = jogger()
-    rng = np.random.default_rng(1)
-    named = set()
-    for q in draw(chain, 10, 1):
-        twist = 0.5 * rng.normal(size=6)
-        for _ in range(300):
-            step = jog.step(q, twist, period)
-            assert (np.abs(step.velocity) <= SPEEDS * (1.0 + 1e-12)).all()
-            q = q + step.velocity * period
-            assert (q >= chain.lower - 1e-12).all()
-            assert (q <= chain.upper + 1e-12).all()
-            named.update(step.stopped)
-    assert len(named) >= 3
-
-
-def test_from_beyond_a_limit_there_is_only_the_way_back():
-    chain = solver_of().chain
-    q = GOOD.copy()
-    q[3] = chain.upper[3] + 0.05
-    for twist in np.eye(6):
-        velocity = jogger().step(q, 0.2 * twist, 0.01).velocity
-        assert velocity[3] == pytest.approx(-SPEEDS[3])
-
-
-def test_singular_configurations_are_passed_with_small_speeds():
-    chain = solver_of("ur10e").chain
-    jog = VelocityIk(chain, np.full(6, np.pi))
-    stretched = np.array([0.2, -1.2, 0.0, 0.3, 0.0, 0.1])
-    step = jog.step(stretched, [0.3, 0.0, 0.0, 0.0, 0.0, 0.0], 0.01)
-    assert step.smallest_singular_value < 1e-6
-    assert np.abs(step.velocity).max() < 3.0
-    still = jog.step(stretched, np.zeros(6), 0.01)
-    np.testing.assert_allclose(still.velocity, 0.0, atol=1e-12)
-
-
-def test_secondary_motion_does_not_move_the_tip():
-    wish = np.zeros(7)
-    wish[2] = 0.5
-    twist = np.array([0.05, 0.0, 0.0, 0.0, 0.0, 0.0])
-    step = jogger().step(GOOD, twist, 1e-3, secondary=wish)
-    np.testing.assert_allclose(step.twist, twist, atol=1e-4)
-    assert np.linalg.norm(step.velocity - jogger().step(GOOD, twist, 1e-3).velocity) > 0.05
-
-
-def test_bad_input_is_refused():
-    jog = jogger()
-    good = np.zeros(6)
-    for q, twist, period, field in (
-        (GOOD[:6], good, 0.01, "q"),
-        ([*GOOD[:6], np.nan], good, 0.01, "q"),
-        (GOOD, np.zeros(3), 0.01, "twist"),
-        (GOOD, [np.inf, 0, 0, 0, 0, 0], 0.01, "twist"),
-        (GOOD, "forward", 0.01, "twist"),
-        (GOOD, good, 0.0, "period"),
-        (GOOD, good, np.nan, "period"),
-    ):
-        with pytest.raises(InvalidCommand, check=about(field)):
-            jog.step(q, twist, period)
-    with pytest.raises(InvalidCommand):
-        jog.step(GOOD, good, 0.01, secondary=np.zeros(6))
-    for speeds in (np.zeros(7), np.ones(6), np.full(7, np.nan)):
-        with pytest.raises(InvalidConfig):
-            VelocityIk(solver_of().chain, speeds)
-    with pytest.raises(InvalidConfig, check=about("threshold")):
-        jogger(threshold=0.0)

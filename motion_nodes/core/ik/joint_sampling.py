@@ -92,15 +92,14 @@ def halton(count: int, dimensions: int, first: int = 1) -> Array:
 
 
 def interval_samples(
-    lower: ArrayLike, upper: ArrayLike, *, use_halton: bool = False, seed: int | Sequence[int] = 0
+    lower: ArrayLike, upper: ArrayLike, *, seed: int | Sequence[int] = 0
 ) -> Iterator[Array]:
-    """Yield points between bounds, without end; a single point if the bounds are equal.
+    """Yield random points between bounds, without end; a single point if the bounds are equal.
 
     Args:
         lower: finite lower bounds, shape (n,).
         upper: finite upper bounds, shape (n,).
-        use_halton: True for a Halton sequence, False for uniform random points.
-        seed: of the random points; for Halton the index of the first, from 1 on.
+        seed: of the points.
 
     Raises:
         InvalidConfig: bounds of different lengths, not finite, or in the wrong order.
@@ -114,23 +113,15 @@ def interval_samples(
         raise InvalidConfig(
             f"bounds must be finite and in order, got {lower!r} and {upper!r}.", field="bounds"
         )
-    return _samples(low, high, use_halton, seed)
+    return _samples(low, high, np.random.default_rng(seed))
 
 
-def _samples(
-    low: Array, high: Array, use_halton: bool, seed: int | Sequence[int]
-) -> Iterator[Array]:
+def _samples(low: Array, high: Array, rng: np.random.Generator) -> Iterator[Array]:
     if (low == high).all():
         yield low.copy()
         return
-    rng = np.random.default_rng(seed)
-    first = 1 if not isinstance(seed, int) else max(seed, 1)
     while True:
-        count = 64
-        shares = (
-            halton(count, len(low), first) if use_halton else rng.uniform(size=(count, len(low)))
-        )
-        first += count
+        shares = rng.uniform(size=(64, len(low)))
         yield from np.clip((1.0 - shares) * low + shares * high, low, high)  # despite rounding
 
 

@@ -4,7 +4,7 @@
 A joint velocity z moves the tip only by its component outside the null space of the Jacobian; ``(I
 - J^+ J) z`` is the null space component. Source: A. Liegeois, "Automatic supervisory control of the
 configuration and behavior of multibody mechanisms", IEEE Trans. SMC 7(12), 1977.
-With a fixed tool, the arm moves towards a posture, or along its self-motion.
+With a fixed tool, the arm moves along its self-motion.
 """
 
 from __future__ import annotations
@@ -249,52 +249,6 @@ class TipKeeper:
             turning = rate_of_rotation_vector(phi) @ R_TB
         J = np.vstack([R_TB @ J_B[:3], turning @ J_B[3:]]) * self._scale[:, np.newaxis]
         return np.asarray(J[self._counts if rows is None else rows])
-
-
-def motion_to_posture(
-    chain: IkChain,
-    q: ArrayLike,
-    posture: ArrayLike,
-    *,
-    step: float = 0.05,
-    tolerance: IkTolerance = STILL,
-    max_steps: int = 1000,
-) -> Array:
-    """Return a motion towards a posture during which the tip keeps its pose.
-
-    Args:
-        chain: the joints.
-        q: start, within the limits [rad or m], shape (n,).
-        posture: target posture [rad or m], shape (n,).
-        step: max joint displacement between rows [rad or m].
-        tolerance: of the tip pose; unconstrained axes of its own frame may move.
-        max_steps: max number of rows.
-
-    Returns:
-        Joint positions, the first row is ``q``, the last the closest to the posture, shape (m, n).
-
-    Raises:
-        InvalidCommand: joint positions of wrong length, not finite or outside the limits.
-    """
-    now = _inside(chain, q)
-    objective = Posture(chain, posture)
-    keeper = TipKeeper(chain, chain.kinematics.pose(now, chain.tip), tolerance)
-    rows, value = [now], objective.value(now)
-    length = _checked_step(step)
-    while len(rows) < max_steps and length > 1e-5:
-        desired = keeper.within_null_space(rows[-1], -objective.gradient(rows[-1]))
-        size = float(np.abs(desired).max(initial=0.0))
-        if size < 1e-6:
-            break
-        moved = keeper.corrected(rows[-1] + desired * min(1.0, length / size))
-        # Includes the displacement of the correction.
-        near = moved is not None and float(np.abs(moved - rows[-1]).max()) <= step
-        if moved is None or not near or objective.value(moved) >= value:
-            length = min(length, size) / 2.0
-            continue
-        rows.append(moved)
-        value = objective.value(moved)
-    return np.array(rows)
 
 
 def self_motion(

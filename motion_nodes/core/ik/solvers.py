@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Solvers of inverse kinematics by name: combined ones, and the transposed Jacobian.
 
-An iterative solver is used where there is no closed form, or where it has no solution.
-:class:`SubChainIk` moves some joints of a chain and locks the others. :class:`FallbackIk` tries the
-closed form first.
+:class:`FallbackIk` tries the closed form first, and solves iteratively where there is none or it
+has no solution.
 
 The transposed Jacobian descends locally from the seed:
 
@@ -33,14 +32,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from motion_nodes.core.ik.chain import IkChain
-from motion_nodes.core.ik.joint_sampling import interval_samples
 from motion_nodes.core.ik.problem import (
     IkRequest,
     IkResult,
@@ -48,9 +45,7 @@ from motion_nodes.core.ik.problem import (
     IkSolver,
     IkStatus,
     IkTolerance,
-    Validity,
     as_configurations,
-    joint_index,
     limits_with,
     pose_error,
     rejection,
@@ -77,10 +72,6 @@ _ENDED = {
     IkStatus.TIMED_OUT: "timed out",
     IkStatus.ITERATION_LIMIT: "not converged",
 }
-ROUGH = IkTolerance(1e-3, 1e-3 * math.pi)
-"""Default tolerance: a millimetre, and 0.18 degrees."""
-ITERATIONS = 200
-"""Max number of iterations per seed."""
 Maker = Callable[[IkChain, IkSettings | None], IkSolver]
 DEFAULT = "damped_least_squares"
 
@@ -335,95 +326,6 @@ def screw_twist(X_BE: Array, X_BT: Array) -> Array:
             z,
         ]
     )
-
-
-class SubChainIk:
-    """Solver that moves only some of a chain's joints."""
-
-    def __init__(
-        self,
-        chain: IkChain,
-        joints: Sequence[str] | None = None,
-        *,
-        tolerance: IkTolerance = ROUGH,
-        iterations: int = ITERATIONS,
-    ) -> None:
-        """Compile, or load, the solver of the chain.
-
-        Args:
-            chain: the joints between base and tip.
-            joints: those of them that may move; default: all.
-            tolerance: tolerance of a solution.
-            iterations: max number of iterations per seed.
-
-        Raises:
-            UnknownJoint: a joint is not in the chain.
-            InvalidConfig: no joint may move, or no iteration is allowed.
-        """
-        moving = chain.joint_names if joints is None else tuple(joints)
-        self._moving = [joint_index(chain, name) for name in moving]
-        if not moving:
-            raise InvalidConfig(f"{chain.robot_name}: no joint of the sub-chain may move.")
-        self.chain = chain
-        self._held = [name for name in chain.joint_names if name not in moving]
-        self._solver = LeastSquaresIk(
-            chain, IkSettings(tolerance=tolerance, attempts=1, max_iterations=iterations)
-        )
-
-    def solutions(
-        self,
-        target: ArrayLike,
-        current: ArrayLike,
-        *,
-        max_attempts: int = 1,
-        first_close: bool = True,
-        validity: Validity | None = None,
-        random_seed: int = 0,
-    ) -> Iterator[Array]:
-        """Yield solutions as they are found.
-
-        Args:
-            target: pose of the tip in the base, shape (4, 4).
-            current: positions of all joints of the chain [rad or m], shape (n,).
-            max_attempts: max number of seeds.
-            first_close: whether the first seed is the current positions; the others are random
-                within the limits (of joints without limits within half a turn of the current
-                position).
-            validity: further condition on a solution, such as being collision-free.
-            random_seed: for reproducible seeds.
-
-        Raises:
-            InvalidCommand: a wrong shape, values that are not finite, or an invalid pose; or a
-                locked joint is outside its limits.
-        """
-        now = as_configurations(current, self.chain.joint_names, "current")[0]
-        for start in self._starts(now, max_attempts, first_close, random_seed):
-            result = self._solver.solve(self._request(target, now, start, validity))
-            if result.success:
-                yield result.q
-
-    def _request(
-        self, target: ArrayLike, now: Array, start: Array, validity: Validity | None
-    ) -> IkRequest:
-        names = self.chain.joint_names
-        locked = {name: float(now[names.index(name)]) for name in self._held}
-        return IkRequest(target, seed=start, locked=locked, validity=validity)
-
-    def _starts(
-        self, now: Array, attempts: int, first_close: bool, random_seed: int
-    ) -> Iterator[Array]:
-        """Yield seeds in which locked joints keep their positions."""
-        if first_close and attempts > 0:
-            yield now
-            attempts -= 1
-        chain, moving = self.chain, self._moving
-        low = np.where(np.isfinite(chain.lower), chain.lower, now - math.pi)[moving]
-        high = np.where(np.isfinite(chain.upper), chain.upper, now + math.pi)[moving]
-        shares = interval_samples(np.zeros(len(moving)), np.ones(len(moving)), seed=random_seed)
-        for _, share in zip(range(attempts), shares, strict=False):
-            start = now.copy()
-            start[moving] = low + share * (high - low)
-            yield start
 
 
 class FallbackIk:

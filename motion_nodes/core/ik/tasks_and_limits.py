@@ -25,7 +25,7 @@ from typing import Literal, NamedTuple, Self, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.core.ik.differential import bounded_least_squares
+from motion_nodes.core.ik.bounded_least_squares import bounded_least_squares
 from motion_nodes.core.ik.problem import as_configurations
 from motion_nodes.core.robot.bounds import finite_numbers
 from motion_nodes.core.robot.kinematics import GroupKinematics

@@ -23,13 +23,13 @@ from motion_nodes.core.robot.tree import (
     Cylinder,
     Geometry,
     JointKind,
-    KinematicTree,
     Mesh,
     Shape,
     Sphere,
     frozen,
 )
 from motion_nodes.core.scene.mesh_file import mesh_hulls
+from motion_nodes.core.scene.robot_spheres import rigid_links
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.extras.sim.backend import RobotPlacement
 from motion_nodes.kernels.cache import in_turns
@@ -432,7 +432,7 @@ def exclude_neighbours(spec: mujoco.MjSpec, placement: RobotPlacement) -> None:
         placement: the robot.
     """
     tree = placement.robot.tree
-    block = _rigid_blocks(tree)
+    block = rigid_links(tree)
     solid: dict[str, list[str]] = {}
     for name, link in tree.links.items():
         if link.collisions:
@@ -519,15 +519,6 @@ def _reach_down(model: mujoco.MjModel, data: mujoco.MjData, geom: int) -> float:
     first = model.mesh_vertadr[mesh]
     vertices = model.mesh_vert[first : first + model.mesh_vertnum[mesh]]
     return float(-(vertices @ down).min())
-
-
-def _rigid_blocks(tree: KinematicTree) -> dict[str, str]:
-    """Map each link to the topmost link to which it is rigidly connected."""
-    block: dict[str, str] = {}
-    for link in tree.frame_names:
-        joint = tree.parent_joint.get(link)
-        block[link] = link if joint is None or joint.movable else block[joint.parent]
-    return block
 
 
 def exclude(spec: mujoco.MjSpec, a: str, b: str) -> None:
