@@ -272,16 +272,6 @@ def test_less_exploration_means_more_attempts_to_join_the_trees():
     assert grown[0] > grown[1] > grown[2]
 
 
-def test_searches_side_by_side_find_a_path(world):
-    settings = RrtConnectSettings(threads=2, step_size=0.15)
-    for seed in range(5):
-        result = RrtConnect(settings).plan(
-            world.request(START, GOAL, random_seed=seed, timeout=60.0)
-        )
-        assert result.success
-        assert blocked_edges(world.checker, result.path) == []
-
-
 def test_weights_shape_the_metric(world):
     settings = RrtConnectSettings(distance_metric_weights=(3.0, 1.0))
     result = RrtConnect(settings).plan(world.request(START, GOAL, timeout=60.0))
@@ -308,7 +298,6 @@ def test_what_is_wrong_with_start_and_goal_is_said(world):
         ("max_sampling", 0),
         ("exploration_fraction", 1.5),
         ("focus", -0.1),
-        ("threads", 0),
     ],
 )
 def test_wrong_settings_are_refused_by_name(name, value):

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import math
-import threading
 import weakref
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -60,8 +58,6 @@ _LEAST_ACROSS, _ACROSS_PER_JOINT = 13.0, 2.4
 more links sweep along an edge, so that fewer long ones are free."""
 _REACH = 0.34
 """Reach of a node at an obstacle, as a fraction of the diagonal."""
-_PATIENCE = 1e-3
-"""Time that one thread searches alone [s]: most searches end before another could begin."""
 _LEFT, _MOST_LEFT = 4, 20_000
 """Number of searches whose memory is left to later planners, and the max nodes of each."""
 
@@ -91,9 +87,6 @@ class RrtConnectSettings:
     """Margin of that box, as a fraction of the joint ranges."""
     dynamic_domain: bool = True
     """Whether nodes at obstacles are extended only towards samples close to them."""
-    threads: int = 1
-    """Parallel searches with different seeds, of which the first success wins. With more than one,
-    results are not reproducible."""
 
     def __post_init__(self) -> None:
         check_number("step_size", self.step_size, 0.0)
@@ -103,7 +96,6 @@ class RrtConnectSettings:
         check_number("exploration_fraction", self.exploration_fraction, 0.0, 1.0)
         check_number("focus", self.focus, 0.0, 1.0)
         check_number("focus_margin", self.focus_margin, 0.0, 1.0)
-        check_number("threads", self.threads, 1, 64)
 
     @property
     def iteration_bound(self) -> int:
@@ -298,33 +290,6 @@ def _rules(
     )
 
 
-@dataclass
-class _Portfolio:
-    """Parallel searches, of which the first success wins."""
-
-    searches: list[TwoTrees]
-    give_up: Callable[[], PlanStatus | None]
-    won: threading.Event = field(default_factory=threading.Event)
-    winner: int = 0
-
-    def run(self) -> PlanStatus:
-        """Search in this thread and in one for each further search."""
-        with ThreadPoolExecutor(len(self.searches) - 1) as threads:
-            others = [threads.submit(self._one, k) for k in range(1, len(self.searches))]
-            statuses = [self._one(0), *(other.result() for other in others)]
-        return statuses[self.winner]
-
-    def _one(self, number: int) -> PlanStatus:
-        status = self.searches[number].search(self._stop)
-        if status is PlanStatus.SOLVED and not self.won.is_set():
-            self.winner = number
-            self.won.set()
-        return status
-
-    def _stop(self) -> PlanStatus | None:
-        return PlanStatus.CANCELLED if self.won.is_set() else self.give_up()
-
-
 class RrtConnect:
     """Returns the first path found, usually within a millisecond; not optimal."""
 
@@ -353,8 +318,8 @@ class RrtConnect:
         planted = self._planted(request, kernel)
         if isinstance(planted, PlanResult):
             return planted
-        first, ends, index = planted
-        search, status = self._search(request, kernel, first, ends, began)
+        search, index = planted
+        status = search.search(deadline(request, began + request.timeout))
         self._last = search
         if status is PlanStatus.SOLVED:
             path, goal = search.path()
@@ -378,14 +343,14 @@ class RrtConnect:
 
     def _planted(
         self, request: PlanRequest, kernel: KernelChecker
-    ) -> tuple[TwoTrees, Sequence[Array], Sequence[int]] | PlanResult:
-        """Return a started search, its start and goals, and the index of each goal."""
+    ) -> tuple[TwoTrees, Sequence[int]] | PlanResult:
+        """Return a started search, and the index of each of its goals."""
         ends = _plain_ends(request)
         if ends is not None:
             search = self._trees(request, ends)
             planted = search.plant(kernel, ends, request.random_seed)
             if planted and request.checker.exact.are_free(np.array(ends)).all():
-                return search, ends, range(len(request.goals))
+                return search, range(len(request.goals))
             self._keep(search)
         # Goals must be sampled, or there is an error to report.
         found = find_ends(request)
@@ -394,7 +359,7 @@ class RrtConnect:
         ends = [found.start, *found.goals.Q]
         search = self._trees(request, ends)
         search.plant(kernel, ends, request.random_seed)
-        return search, ends, found.goals.index
+        return search, found.goals.index
 
     def _trees(self, request: PlanRequest, ends: Sequence[Array]) -> TwoTrees:
         """Return the memory of a search, reused from the previous one for the same joints."""
@@ -435,35 +400,6 @@ class RrtConnect:
             search_time=search.time,
             time=now - began,
         )
-
-    def _search(
-        self,
-        request: PlanRequest,
-        kernel: KernelChecker,
-        first: TwoTrees,
-        ends: Sequence[Array],
-        began: float,
-    ) -> tuple[TwoTrees, PlanStatus]:
-        """Search with one thread or several; return the successful search, if any."""
-        give_up = deadline(request, began + request.timeout)
-        if self.settings.threads == 1:
-            return first, first.search(give_up)
-        patience = compute_time() + _PATIENCE
-
-        def impatient() -> PlanStatus | None:
-            status = give_up()
-            return status or (PlanStatus.TIMED_OUT if compute_time() > patience else None)
-
-        status = first.search(impatient)
-        if status is not PlanStatus.TIMED_OUT or give_up() is not None:
-            return first, status
-        searches = [first]
-        for number in range(1, self.settings.threads):
-            searches.append(TwoTrees(first.space, request.checker.limits, self.settings, ends))
-            searches[-1].plant(kernel, ends, request.random_seed + number)
-        portfolio = _Portfolio(searches, give_up)
-        status = portfolio.run()
-        return portfolio.searches[portfolio.winner], status
 
 
 def _plain_ends(request: PlanRequest) -> list[Array] | None:
