@@ -508,3 +508,42 @@ def test_sequences_are_executed(planner):
     assert call.cancel()
     assert call.result()[1].response.error_code.val == Codes.PREEMPTED
     planner.arm.rest()
+
+
+def test_sequences_of_several_groups(planner):
+    """Each group continues where it ended, and starts at its own start state."""
+
+    def fingers(width: float, **fields: Any) -> MotionSequenceItem:
+        return item({name: width for name in FRANKA.group("gripper").joints}, "PTP",
+                    **fields)  # fmt: skip
+
+    def with_group(each: MotionSequenceItem, **start: float) -> MotionSequenceItem:
+        each.req.group_name = "gripper"
+        each.req.start_state = state(start) if start else each.req.start_state
+        return each
+
+    planner.arm.rest()
+    narrow, wide = with_group(fingers(0.01)), with_group(fingers(0.03))
+    arm = [item(beside(0.0, 0.1), radius=0.02), item(beside(0.0, 0.1, 0.1), radius=0.05)]
+    back = item(beside(0.0, 0.0), "PTP")
+    answer = sequence(planner, *arm, narrow, back, wide)
+    assert answer.error_code.val == Codes.SUCCESS, answer.error_code.message
+    assert "item 2 stops" in answer.error_code.message
+    joints = [set(t.joint_trajectory.joint_names) for t in answer.planned_trajectories]
+    hand = set(FRANKA.group("gripper").joints)
+    assert [names <= hand for names in joints] == [False, True, False, True]
+    first, _, second, open_again = answer.planned_trajectories
+    ends = end_of(first)
+    starts = second.joint_trajectory.points[0].positions
+    assert starts == pytest.approx([ends[n] for n in second.joint_trajectory.joint_names], abs=1e-6)
+    assert open_again.joint_trajectory.points[0].positions[0] == pytest.approx(0.01, abs=1e-4)
+    name = next(iter(hand))
+    own = sequence(planner, *arm, with_group(fingers(0.01), **{name: 0.035}))
+    assert own.planned_trajectories[-1].joint_trajectory.points[0].positions[0] == 0.035
+    again = with_group(fingers(0.02), **{name: 0.01})
+    assert sequence(planner, narrow, back, again).error_code.val == Codes.INVALID_ROBOT_STATE
+    status, result = execute(planner, arm[0], with_group(fingers(0.01)), back).result(within=40.0)
+    assert status == SUCCEEDED, result.response.error_code.message
+    planner.arm.rest()
+    planner.arm.arrives(end_of(result.response.planned_trajectories[-1]))
+    planner.arm.arrives(end_of(result.response.planned_trajectories[-2]))

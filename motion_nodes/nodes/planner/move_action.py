@@ -46,6 +46,7 @@ from motion_nodes.nodes.planner.tool_motion_requests import (
     NO_ITEMS,
     check_tool_motions,
     fill_sequence,
+    items_of,
     plan_motion_sequence,
     sequence_job,
 )
@@ -307,25 +308,29 @@ class MoveActions:
         executed = not options.plan_only
         job = sequence_job(sequence, options, from_current=executed)
         if executed:
-            check_tool_motions(
-                self._host.requests, job, [(item.req, item.blend_radius) for item in sequence.items]
-            )
-            joints = self._host.requests.group(job.request.group_name).joints
-            self._host.execution.claim(motion, joints)
+            check_tool_motions(self._host.requests, job, items_of(sequence))
+            groups = [self._host.requests.group(item.req.group_name) for item in sequence.items]
+            joints = dict.fromkeys(joint for group in groups for joint in group.joints)
+            self._host.execution.claim(motion, tuple(joints))
             self._host.execution.settle(motion)
         planned = plan_motion_sequence(
             self._host.requests, sequence, job, lambda: motion.stopped is not None
         )
         motion.raise_if_stopped()
-        fill_sequence(goal.result.response, planned)
-        self._host.display.show(planned)
+        note = fill_sequence(goal.result.response, planned)
+        for part in planned:
+            self._host.display.show(part)
+        result = ExecutionResult(Codes.SUCCESS, note)
         if not executed:
-            return ExecutionResult(Codes.SUCCESS, planned.note)
+            return result
         _send_feedback(goal, MONITOR)
-        monitor = monitor_plan(self._host.requests, planned)
-        message = planned.trajectory.joint_trajectory
-        result = self._host.execution.execute(motion, message, monitor)
-        return replace(result, text=result.text or planned.note)
+        for part in planned:
+            monitor = monitor_plan(self._host.requests, part)
+            message = part.trajectory.joint_trajectory
+            result = self._host.execution.execute(motion, message, monitor)
+            if result.code != Codes.SUCCESS:
+                break
+        return replace(result, text=result.text or note)
 
     def _execute(self, goal: ActionGoal, motion: ExecutedMotion) -> ExecutionResult:
         """Execute an ExecuteTrajectory goal."""

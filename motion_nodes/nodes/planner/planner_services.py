@@ -120,9 +120,10 @@ class PlanServices:
                 return NO_ITEMS
             job = sequence_job(items, PlanningOptions(), from_current=False)
             planned = plan_motion_sequence(self._host.requests, items, job, self._host.gives_up)
-            fill_sequence(filled, planned)
-            self._host.display.show(planned)
-            return planned.note
+            note = fill_sequence(filled, planned)
+            for part in planned:
+                self._host.display.show(part)
+            return note
 
         success = answered(self._host, filled.error_code, answer)
         if items.items or not success:

@@ -7,12 +7,14 @@ The service compute_cartesian_path plans straight lines of a link through waypoi
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from moveit_msgs.msg import MoveItErrorCodes, RobotState
+from sensor_msgs.msg import JointState
 
 from motion_nodes.core.planning.cartesian import (
     CartesianOptions,
@@ -96,10 +98,12 @@ def check_tool_motions(
     job = replace(job, from_current=False)
     if len(given) == 1:
         _check_start(requests, job)
-    if requests.warm.is_set():
-        _read_items(requests, job, given, lambda: False)
-    else:
-        _read(requests, job, given)
+    for part in _parts(requests, given, []):
+        begun = replace(job, request=part[0][0])
+        if requests.warm.is_set():
+            _read_items(requests, begun, part, lambda: False)
+        else:
+            _read(requests, begun, part)
 
 
 def _check_start(requests: PlanningRequests, job: PlanJob) -> None:
@@ -114,7 +118,7 @@ def _check_start(requests: PlanningRequests, job: PlanJob) -> None:
 
 def plan_motion_sequence(
     requests: PlanningRequests, sequence: Any, job: PlanJob, cancelled: Callable[[], bool]
-) -> PlannedMotion:
+) -> list[PlannedMotion]:
     """Plan a MotionSequenceRequest.
 
     Args:
@@ -123,11 +127,75 @@ def plan_motion_sequence(
         job: the first item's request, and the scene.
         cancelled: returns whether to stop planning.
 
+    Returns:
+        The motions, one after the other: of consecutive items of the same group one.
+
     Raises:
         RequestRejected: an invalid item, or an impossible motion.
     """
-    items = [(item.req, item.blend_radius) for item in sequence.items]
-    return _plan(requests, job, items, cancelled)
+    notes = list(job.notes)
+    parts = _parts(requests, items_of(sequence), notes)
+    job, planned = replace(job, notes=tuple(notes)), list[PlannedMotion]()
+    for part in parts:
+        if planned:
+            job = _continued(requests, job, part[0][0], planned[-1])
+        planned.append(_plan(requests, job, part, cancelled))
+    return planned
+
+
+def items_of(sequence: Any) -> list[tuple[Any, float]]:
+    """Return moveit_msgs/MotionPlanRequest and blend radius [m] of the items of a sequence."""
+    return [(item.req, item.blend_radius) for item in sequence.items]
+
+
+def _parts(
+    requests: PlanningRequests, given: list[tuple[Any, float]], notes: list[str]
+) -> list[list[tuple[Any, float]]]:
+    """Return consecutive items of the same group, which are one motion.
+
+    Source: pilz_industrial_motion_planner, command_list_manager.cpp.
+
+    Args:
+        requests: planning interface of the robot.
+        given: the items.
+        notes: receives a note on blends between groups, which stop instead.
+
+    Raises:
+        RequestRejected: no such group, or a start state of a group that has begun already.
+    """
+    names = [requests.group(request.group_name).name for request, _ in given]
+    parts = list[list[tuple[Any, float]]]()
+    for k, ((request, radius), name) in enumerate(zip(given, names, strict=True)):
+        if name in names[:k] and not _empty(request.start_state):
+            raise RequestRejected(
+                Codes.INVALID_ROBOT_STATE,
+                f"item {k + 1} of {len(given)}: only the first item of a group may have a "
+                "start_state; the others start where the one before ends",
+            )
+        if radius > 0.0 and k + 1 < len(names) and names[k + 1] != name:
+            notes.append(f"item {k + 1} stops: the next one moves another group")
+            radius = 0.0
+        if k == 0 or names[k - 1] != name:
+            parts.append([])
+        parts[-1].append((request, radius))
+    return parts
+
+
+def _continued(
+    requests: PlanningRequests, job: PlanJob, request: Any, before: PlannedMotion
+) -> PlanJob:
+    """Return the job of a request that starts where a motion of other joints ends."""
+    if job.from_current and not _empty(request.start_state):
+        requests.start(request.start_state, from_current=True)
+    q, points = before.q.copy(), before.trajectory.joint_trajectory.points
+    if points:
+        q[before.group.indices] = points[-1].positions
+    values = dict(zip(requests.robot.joint_names, q.tolist(), strict=True))
+    begun = copy.deepcopy(request)
+    given = begun.start_state.joint_state
+    values |= dict(zip(given.name, given.position, strict=False))
+    begun.start_state.joint_state = JointState(name=list(values), position=list(values.values()))
+    return PlanJob(begun, job.scene_diff)
 
 
 def sequence_job(sequence: Any, options: Any, *, from_current: bool) -> PlanJob:
@@ -142,10 +210,12 @@ def sequence_job(sequence: Any, options: Any, *, from_current: bool) -> PlanJob:
     return PlanJob(sequence.items[0].req, options.planning_scene_diff, from_current, notes)
 
 
-def fill_sequence(response: Any, planned: PlannedMotion) -> None:
-    """Fill in a MotionSequenceResponse, except its error code."""
-    response.sequence_start, response.planning_time = planned.start, planned.time
-    response.planned_trajectories = [planned.trajectory]
+def fill_sequence(response: Any, planned: Sequence[PlannedMotion]) -> str:
+    """Fill in a MotionSequenceResponse, except its error code; return the notes for the client."""
+    response.sequence_start = planned[0].start
+    response.planning_time = sum(motion.time for motion in planned)
+    response.planned_trajectories = [motion.trajectory for motion in planned]
+    return "; ".join(filter(None, (motion.note for motion in planned)))
 
 
 def _read(
@@ -162,7 +232,6 @@ def _read(
     frames = requests.frames.in_scene(scene)
     for number, (request, _) in enumerate(given, start=1):
         with _named_item(number, len(given)):
-            _check_item(requests, request, group, first=number == 1)
             if requests.params.peer_defaults:
                 _check_complete(request, group)
     return group, q, scene, GoalContext(requests.robot, group, q, frames, [*job.notes])
@@ -239,21 +308,6 @@ def _plan(
     trajectory = trajectory_message(plan.trajectory, requests.robot.base_frame)
     start = requests.start_message(q)
     return PlannedMotion(job, group, q, start, trajectory, plan.time, notes)
-
-
-def _check_item(requests: PlanningRequests, request: Any, group: Group, *, first: bool) -> None:
-    if requests.group(request.group_name).name != group.name:
-        raise RequestRejected(
-            Codes.INVALID_GROUP_NAME,
-            f"group '{request.group_name}' differs from '{group.name}' of the first item; a "
-            "sequence moves one group",
-        )
-    if not first and not _empty(request.start_state):
-        raise RequestRejected(
-            Codes.INVALID_ROBOT_STATE,
-            "only the first item of a sequence may have a start_state; the others start where the "
-            "one before ends",
-        )
 
 
 def _check_goal(request: Any) -> None:
@@ -362,6 +416,8 @@ def _tool(goals: Sequence[Goal], kind: ToolMotion, radius: float, context: GoalC
     named = [goal.link for goal in goals if isinstance(goal, PoseGoal)]
     if named:
         return named[0]
+    if not context.group.tips and kind is ToolMotion.PTP and radius == 0.0:
+        return ""
     tips, several = context.group.tips, any(isinstance(goal, PosesGoal) for goal in goals)
     if len(tips) > 1 and radius == 0.0 and (several or kind is ToolMotion.PTP):
         return tips[0]  # not used: PTP moves joints, the other motions reject several poses
