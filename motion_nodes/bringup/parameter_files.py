@@ -9,19 +9,19 @@ of the suite have of them is set, and all else is named as without effect.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 from motion_nodes.bringup.node_specs import NodeSpec
+from motion_nodes.bringup.parameter_copies import copy_of, without_variables
 from motion_nodes.core.control.joint_command import interface_problem
 from motion_nodes.core.robot.limits import LOWERED
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.robot_yaml import CONTROLLERS
-from motion_nodes.core.robot.yaml_schema import read_yaml
+from motion_nodes.core.robot.yaml_schema import parse_yaml, read_text
 from motion_nodes.ros.names import (
     BASE_NAVIGATOR,
     CONTROLLER_MANAGER,
@@ -241,6 +241,8 @@ def servo_notes(file: str, names: Sequence[str]) -> list[str]:
 
 
 PARAMETERS = "ros__parameters"
+CLOCK = "use_sim_time"
+"""Whether nodes follow /clock; with a simulation all do, or their times would not agree."""
 
 JOINTS, GRIPPER, FORWARD, STATES = "trajectories", "gripper", "commands", "joint_states"
 JOINT_KEYS = ("joint", "joints")
@@ -253,6 +255,7 @@ UNKNOWN = "unknown"
 BASES = tuple(name for names in CONTROLLERS.values() for name in names)
 KINDS = {
     "joint_trajectory_controller/JointTrajectoryController": JOINTS,
+    "ur_controllers/ScaledJointTrajectoryController": JOINTS,
     "position_controllers/GripperActionController": GRIPPER,
     "effort_controllers/GripperActionController": GRIPPER,
     "parallel_gripper_action_controller/GripperActionController": GRIPPER,
@@ -328,6 +331,8 @@ class UserParameters:
     sections: tuple[ParameterSection, ...]
     moveit: tuple[ParameterSection, ...]
     """Contents of files without ``ros__parameters``; ``node`` is the topmost key."""
+    variables: Mapping[str, Sequence[str]]
+    """Variables of launch files, which are empty here, by file."""
 
 
 def read_parameter_files(files: Sequence[str]) -> UserParameters:
@@ -342,8 +347,11 @@ def read_parameter_files(files: Sequence[str]) -> UserParameters:
     ros: list[str] = []
     sections: list[ParameterSection] = []
     others: list[ParameterSection] = []
+    variables: dict[str, Sequence[str]] = {}
     for file in files:
-        data = read_yaml(Path(file), repeated=True)
+        text, named = without_variables(read_text(Path(file)))
+        variables |= {file: named} if named else {}
+        data = parse_yaml(text, file, repeated=True)
         found = list(_sections(data, "", file))
         if found:
             ros.append(file)
@@ -352,7 +360,7 @@ def read_parameter_files(files: Sequence[str]) -> UserParameters:
         for key, value in data.items():
             values = dict(_flat(value)) if isinstance(value, Mapping) else {"": value}
             others.append(ParameterSection(str(key), values, file))
-    return UserParameters(tuple(ros), tuple(sections), tuple(others))
+    return UserParameters(tuple(ros), tuple(sections), tuple(others), variables)
 
 
 def _sections(data: Mapping[Any, Any], above: str, file: str) -> Iterator[ParameterSection]:
@@ -465,6 +473,9 @@ def with_user_parameters(
         robots: by namespace.
     """
     specs, notes = list(specs), list[str]()
+    for file, variables in user.variables.items():
+        listed = ", ".join(f"$(var {name})" for name in variables)
+        notes.append(f"{file}: {listed} of a launch file is empty here")
     served: set[str] = set()
     for namespace, robot in robots.items():
         own = [spec.name for spec in specs if spec.namespace == namespace]
@@ -481,8 +492,7 @@ def with_user_parameters(
                 else [spec]
             )
         ]
-    files = user.ros_files
-    specs = [dataclasses.replace(spec, params_files=files) for spec in specs]
+    specs = _with_files(specs, user, robots, notes)
     names = [spec.full_name for spec in specs]
     navigates = any(spec.executable == BASE_NAVIGATOR for spec in specs)
     for section in user.sections:
@@ -494,6 +504,49 @@ def with_user_parameters(
         elif short not in served and not any(section.of(name) for name in names):
             notes.append(f"{section.file}: section '{section.node}' has no effect: no such node")
     return specs, [*notes, *_moveit_notes(user.moveit, specs)]
+
+
+def _with_files(
+    specs: Sequence[NodeSpec],
+    user: UserParameters,
+    robots: Mapping[str, Robot],
+    notes: list[str],
+) -> list[NodeSpec]:
+    """Return the nodes with the user's files, or copies with their robot's joints and its clock."""
+    found: dict[str, tuple[str, ...]] = {}
+    simulated = any(spec.parameters.get(CLOCK) for spec in specs)
+    walled = [s.file for s in user.sections if s.values.get(CLOCK) is False] if simulated else []
+    for file in dict.fromkeys(walled):
+        notes.append(f"{file}: {CLOCK} of false has no effect: a simulation gives the time")
+    for namespace, robot in robots.items():
+        controllers = [
+            spec.full_name
+            for spec in specs
+            if spec.namespace == namespace and spec.name in (JOINT_CONTROLLER, *BASES)
+        ]
+        files = []
+        for file in user.ros_files:
+            kept = list[tuple[str, Mapping[str, Any]]]()
+            changed = file in user.variables or file in walled
+            for section in (section for section in user.sections if section.file == file):
+                values, foreign, own = section.values, list[str](), section.node
+                if not own.endswith("*") and any(map(section.of, controllers)):
+                    values, foreign = own_joints(values, robot)
+                if foreign:
+                    notes.append(
+                        f"{file}: section '{own}' has no effect: robot '{robot.name}' has no "
+                        f"joint {', '.join(foreign)}"
+                    )
+                else:
+                    clocked = file in walled
+                    kept.append(
+                        (own, {n: v for n, v in values.items() if n != CLOCK or not clocked})
+                    )
+                changed |= bool(foreign) or values != section.values
+            files.append(copy_of(file, kept) if changed else file)
+        found[namespace] = tuple(files)
+    usual = user.ros_files
+    return [replace(spec, params_files=found.get(spec.namespace, usual)) for spec in specs]
 
 
 def _kinds_of(base: str) -> Sequence[str]:
@@ -592,7 +645,7 @@ def _served(
         "feed_forward": False,
         "impedance.group": "",
     }
-    gripper = _with(dataclasses.replace(spec, name=name), beside | _gripper_settings(hands))
+    gripper = _with(replace(spec, name=name), beside | _gripper_settings(hands))
     if not hands:
         gripper = _with(gripper, {"gripper.aliases": [name]})
     return [_with(spec, settings), gripper]
@@ -700,12 +753,12 @@ def _settings(values: Mapping[str, Any]) -> dict[str, Any]:
     return {
         name: value
         for name, value in values.items()
-        if name not in ("type", "update_rate") and value is not None and value != []
+        if name not in ("type", "update_rate", CLOCK) and value is not None and value != []
     }
 
 
 def _with(spec: NodeSpec, settings: Mapping[str, Value]) -> NodeSpec:
-    return dataclasses.replace(spec, parameters={**spec.parameters, **settings})
+    return replace(spec, parameters={**spec.parameters, **settings})
 
 
 def _moveit_notes(sections: Sequence[ParameterSection], specs: Sequence[NodeSpec]) -> list[str]:

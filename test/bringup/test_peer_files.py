@@ -10,6 +10,8 @@ import yaml
 from motion_nodes.bringup.bringup_config import BringupConfig
 from motion_nodes.bringup.compose import suite_of
 from motion_nodes.bringup.node_specs import NodeSpec
+from motion_nodes.bringup.parameter_files import read_parameter_files
+from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.placement import parse_placement
 from motion_nodes.core.robot.robot_yaml import CONTROLLERS
 from motion_nodes.nodes import ackermann_base, differential_base, holonomic_base  # noqa: F401
@@ -267,6 +269,90 @@ def test_repeated_names_of_a_file_are_read_as_by_ros(tmp_path):
     assert given["left_wheel_names"] == ["left_wheel_joint"]
     assert given["right_wheel_names"] == ["right_wheel_joint"]
     assert not suite(tmp_path, "jetbot", "# nothing\n")[1]
+
+
+TRAJECTORIES = """
+controller_manager:
+  ros__parameters:
+    scaled_joint_trajectory_controller:
+      type: ur_controllers/ScaledJointTrajectoryController
+"""
+
+
+@pytest.mark.parametrize("name", ["joint_trajectory_controller",
+                                  "scaled_joint_trajectory_controller"])  # fmt: skip
+@pytest.mark.parametrize("space", ["", "/**/"])
+def test_variables_of_launch_files_are_empty(tmp_path, name, space):
+    robot = load_robot("ur5e")
+    joints = ", ".join(f'"$(var prefix){joint}"' for joint in robot.group("arm").joints)
+    text = TRAJECTORIES + (
+        f"{space}{name}:\n  ros__parameters:\n    joints: [{joints}]\n"
+        "    command_interfaces: [position]\n    empty: []\n"
+        '    constraints: {"$(var prefix)elbow_joint": {goal: 0.25}}\n'
+    )
+    specs, notes = suite(tmp_path, "ur5e", text)
+    assert any("$(var prefix)" in note and "empty" in note for note in notes)
+    assert not any("no joint" in note for note in notes)
+    given = dict(specs["joint_trajectory_controller"].parameters)
+    if name != "joint_trajectory_controller":
+        assert given["aliases"] == [name]
+    else:
+        (file,) = specs["joint_trajectory_controller"].params_files
+        (section,) = (s for s in read_parameter_files([file]).sections if s.node.endswith(name))
+        given = dict(section.values)
+    assert given["joints"] == list(robot.group("arm").joints)
+    assert given["constraints.elbow_joint.goal"] == 0.25
+
+
+@pytest.mark.parametrize(("robot", "name", "values"), [
+    ("fr3", "joint_trajectory_controller", {"joints": ["panda_joint1"]}),
+    ("jetbot", "diff_drive_controller", {"left_wheel_names": ["wheel"]}),
+    ("kaya", "mecanum_drive_controller", {"front_left_wheel_command_joint_name": "wheel"}),
+    ("leatherback", "ackermann_steering_controller", {"traction_joints_names": ["wheel"]}),
+])  # fmt: skip
+def test_a_section_with_joints_of_another_robot_ends_no_node(tmp_path, robot, name, values):
+    """Also that of a node that the suite has by this very name, which reads the file itself."""
+    data = {name: {"ros__parameters": values | {"update_rate": 50}},
+            "base_navigator": {"ros__parameters": {"xy_goal_tolerance": 0.2}}}  # fmt: skip
+    specs, notes = suite(tmp_path, robot, yaml.safe_dump(data))
+    told = [note for note in notes if "no joint" in note or "has no effect" in note]
+    assert any(f"robot '{robot}'" in note for note in told)
+    for spec in specs.values():
+        (file,) = spec.params_files
+        nodes = [s.node for s in read_parameter_files([file]).sections]
+        assert nodes == ["/base_navigator"]
+
+
+def test_joints_of_chained_controllers_in_a_section_of_a_node(tmp_path):
+    values = {"left_wheel_names": ["pid/left_wheel_joint"],
+              "right_wheel_names": ["pid/right_wheel_joint"]}  # fmt: skip
+    data = {"diff_drive_controller": {"ros__parameters": values}}
+    (file,) = suite(tmp_path, "jetbot", yaml.safe_dump(data))[0]["robot_state"].params_files
+    (section,) = read_parameter_files([file]).sections
+    assert section.values["left_wheel_names"] == ["left_wheel_joint"]
+
+
+@pytest.mark.parametrize("node", ["/**", "platform", "diff_drive_controller"])
+@pytest.mark.parametrize("simulated", [False, True])
+def test_a_suite_has_one_clock(tmp_path, node, simulated):
+    """Nodes of a simulation that follow the wall clock stamp commands far ahead of it."""
+    values = {"use_sim_time": simulated, "odom_frame_id": "odometry"}
+    if node == "platform":
+        values |= {"type": "diff_drive_controller/DiffDriveController"}
+    specs, notes = suite(tmp_path, "jetbot", yaml.safe_dump({node: {"ros__parameters": values}}))
+    assert any("use_sim_time" in note for note in notes) != simulated
+    base = specs["diff_drive_controller"]
+    (file,) = base.params_files
+    (section,) = read_parameter_files([file]).sections
+    assert section.values.get("use_sim_time", True)
+    assert base.parameters["use_sim_time"]
+    assert "odometry" in (section.values["odom_frame_id"], base.parameters.get("odom_frame_id"))
+
+
+def test_a_file_without_need_is_read_itself(tmp_path):
+    data = {"diff_drive_controller": {"ros__parameters": {"wheel_radius": 0.04}}}
+    specs, _ = suite(tmp_path, "jetbot", yaml.safe_dump(data))
+    assert {spec.params_files for spec in specs.values()} == {(str(tmp_path / "params.yaml"),)}
 
 
 def test_a_parameter_named_type_of_another_node_is_no_controller(tmp_path):
