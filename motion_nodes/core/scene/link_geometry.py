@@ -323,7 +323,7 @@ def dense_points(corners: Array, edge: float) -> Array:
     for n in np.unique(cuts):
         i, j = np.triu_indices(n + 1)
         weights = np.stack((i, j - i, n - j), axis=1) / n
-        pieces.append(np.einsum("wk,tkx->twx", weights, corners[cuts == n]).reshape(-1, 3))
+        pieces.append((weights @ corners[cuts == n]).reshape(-1, 3))
     return np.concatenate(pieces)
 
 
@@ -342,7 +342,7 @@ def _points_of_slivers(corners: Array, sides: Array, heights: Array, step: float
         u, v = (grid.ravel() for grid in grids)
         weights = np.stack(((1 - v) * (1 - u), (1 - v) * u, v), axis=1)
         chosen = corners[(counts == (n, m)).all(axis=1)]
-        pieces.append(np.einsum("wk,tkx->twx", weights, chosen).reshape(-1, 3))
+        pieces.append((weights @ chosen).reshape(-1, 3))
     return np.concatenate(pieces)
 
 

@@ -56,7 +56,9 @@ def motion_limits(tree: KinematicTree, findings: Notes) -> dict[str, dict[str, f
     return {"acceleration": acceleration, "jerk": jerk}
 
 
-def masses_of(tree: KinematicTree, volumes: Mapping[str, float], findings: Notes) -> Array:
+def masses_of(
+    tree: KinematicTree, geometries: Mapping[str, LinkGeometry], findings: Notes
+) -> Array:
     """Return the mass of each link [kg] in the order of ``frame_names``.
 
     If no link has one, masses are estimated from the volumes and the density of water.
@@ -65,6 +67,7 @@ def masses_of(tree: KinematicTree, volumes: Mapping[str, float], findings: Notes
     if any(stated):
         return np.array([inertial.mass if inertial else 0.0 for inertial in stated])
     findings.add("guessed", "drives", f"no link has a mass; density {DENSITY:g} kg/m^3")
+    volumes = {link: geometry.volume for link, geometry in geometries.items()}
     return DENSITY * np.array([volumes.get(name, 0.0) for name in tree.frame_names])
 
 
@@ -242,8 +245,7 @@ def moved_masses(
         findings: notes are added.
         rng: random generator of the configurations.
     """
-    volumes = {link: geometry.volume for link, geometry in geometries.items()}
-    masses = masses_of(tree, volumes, findings)
+    masses = masses_of(tree, geometries, findings)
     limits = JointLimits.of_tree(tree)
     lower, upper = limits.lower, limits.upper
     bounded = np.isfinite(upper - lower)

@@ -92,7 +92,7 @@ def robot_picture(
     in_front = np.where(covered >= body, covered, -np.inf)
     _paint(with_spheres, in_front, pixel, _SPHERE, _OPACITY)
     both = np.concatenate((image, with_spheres), axis=1)[::-1]
-    return png((255.0 * both).round().astype(np.uint8))
+    return png((255.0 * both + 0.5).astype(np.uint8))
 
 
 def png(image: Image) -> bytes:
@@ -109,7 +109,7 @@ def png(image: Image) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", check)
 
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    parts = (chunk(b"IHDR", header), chunk(b"IDAT", zlib.compress(rows, 9)), chunk(b"IEND", b""))
+    parts = (chunk(b"IHDR", header), chunk(b"IDAT", zlib.compress(rows)), chunk(b"IEND", b""))
     return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
 
 
