@@ -17,7 +17,7 @@ from motion_nodes.core.robot.tree import Box
 from motion_nodes.core.scene import convex_decomposition, mesh_preparation, robot_spheres
 from motion_nodes.core.scene.convex_decomposition import convex_parts
 from motion_nodes.core.scene.mesh_cache import shared_mesh
-from motion_nodes.core.scene.mesh_file import EmptyMesh, read_mesh
+from motion_nodes.core.scene.mesh_file import EmptyMesh, read_mesh, read_mesh_parts
 from motion_nodes.core.scene.mesh_preparation import LARGE, MeshPreparation, large_meshes
 from motion_nodes.core.scene.robot_spheres import cover
 from motion_nodes.core.scene.scene import Scene, world_object
@@ -44,6 +44,64 @@ def written(folder: Path, name: str, content: bytes) -> Path:
 def test_a_sound_collada_file_is_read(tmp_path):
     mesh = read_mesh(written(tmp_path, "m.dae", DAE.encode()))
     np.testing.assert_array_equal(mesh.vertices, [(0, 0, 0), (1, 0, 0), (0, 1, 0)])
+
+
+MATERIALS = """<COLLADA><asset><unit meter="0.01"/></asset><library_effects>
+<effect id="e0"><profile_COMMON><technique><phong>
+<diffuse><color>1 0.5 0 0</color></diffuse></phong>
+</technique></profile_COMMON></effect>
+<effect id="e1"><profile_COMMON><technique><lambert>
+<diffuse><texture texture="t"/></diffuse></lambert>
+</technique></profile_COMMON></effect></library_effects><library_materials>
+<material id="m0"><instance_effect url="#e0"/></material>
+<material id="m1"><instance_effect url="#e1"/></material></library_materials>
+<library_geometries><geometry id="g"><mesh>
+<source id="p"><float_array id="a">0 0 0 1 0 0 0 1 0 0 0 1</float_array></source>
+<vertices id="v"><input semantic="POSITION" source="#p"/></vertices>
+<triangles material="s0"><input semantic="VERTEX" source="#v" offset="0"/><p>0 1 2</p></triangles>
+<triangles material="s1"><input semantic="VERTEX" source="#v" offset="0"/><p>0 1 3</p></triangles>
+<triangles material="s2"><input semantic="VERTEX" source="#v" offset="0"/><p>0 2 3</p></triangles>
+<triangles material="s0"><input semantic="VERTEX" source="#v" offset="0"/><p>1 2 3</p></triangles>
+</mesh></geometry></library_geometries><library_visual_scenes><visual_scene id="w"><node>
+<translate>5 0 0</translate><instance_geometry url="#g"><bind_material><technique_common>
+<instance_material symbol="s0" target="#m0"/><instance_material symbol="s1" target="#m1"/>
+</technique_common></bind_material></instance_geometry></node></visual_scene>
+</library_visual_scenes><scene><instance_visual_scene url="#w"/></scene></COLLADA>"""
+
+
+def test_the_colours_of_a_collada_file(tmp_path):
+    path = written(tmp_path, "m.dae", MATERIALS.encode())
+    parts = read_mesh_parts(path, (1.0, 2.0, 1.0))
+    assert {part.rgba: len(part.triangles) for part in parts} == {(1, 0.5, 0, 1): 2, None: 2}
+    for part in parts:
+        np.testing.assert_allclose(part.vertices[:3], [(0.05, 0, 0), (0.06, 0, 0), (0.05, 0.02, 0)])
+    assert len(read_mesh(path).triangles) == 4
+
+
+@pytest.mark.parametrize("kind", ["glb", "obj", "ply"])
+def test_the_colours_of_other_files(tmp_path, kind):
+    solids = [trimesh.creation.box((0.1, 0.2, 0.3)) for _ in range(2)]
+    solids[1].apply_translation((1.0, 0.0, 0.0))
+    colours = [(255, 0, 0, 255), (0, 0, 255, 255)]
+    for solid, colour in zip(solids, colours, strict=True):
+        material = trimesh.visual.material.SimpleMaterial(diffuse=colour)
+        solid.visual = trimesh.visual.TextureVisuals(np.zeros((8, 2)), material)
+    if kind == "ply":
+        solids = [trimesh.creation.box((0.1, 0.2, 0.3))]
+        solids[0].visual.vertex_colors = colours[0]
+    trimesh.Scene(solids).export(tmp_path / f"m.{kind}")
+    parts = read_mesh_parts(tmp_path / f"m.{kind}")
+    seen = {tuple(np.round(part.rgba, 2)): part.vertices[:, 0].mean() for part in parts}
+    expected = {(1, 0, 0, 1): 0.0, (0, 0, 1, 1): 1.0}
+    assert seen == pytest.approx(dict(list(expected.items())[: len(solids)]), abs=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["glb", "obj", "ply", "stl"])
+def test_a_file_without_colours_has_one_part(tmp_path, kind):
+    trimesh.creation.box((0.1, 0.2, 0.3)).export(tmp_path / f"m.{kind}")
+    (part,) = read_mesh_parts(tmp_path / f"m.{kind}")
+    assert part.rgba is None
+    assert np.ptp(part.vertices, axis=0) == pytest.approx((0.1, 0.2, 0.3))
 
 
 @pytest.mark.parametrize(

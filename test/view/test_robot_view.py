@@ -10,6 +10,7 @@ from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
+import trimesh
 import viser
 from scipy.spatial.transform import Rotation
 from view.toy_robot import hand_made, pose
@@ -107,12 +108,31 @@ def test_broken_mesh_becomes_a_box(open_viewer, tmp_path, content):
 
 
 def test_mesh_file_is_drawn_with_its_scale(open_viewer, tmp_path):
-    trimesh = pytest.importorskip("trimesh")
     trimesh.creation.box((0.1, 0.2, 0.3)).export(tmp_path / "part.stl")
     viewer = open_viewer(ViewedRobot(hand_made(folder=tmp_path)))
     mesh = node(viewer, "/robots/toy/base/upper/lower/visual_0")
     assert isinstance(mesh, viser.MeshHandle)
     np.testing.assert_allclose(np.ptp(mesh.vertices, axis=0), [0.2, 0.4, 0.6], rtol=1e-6)
+
+
+def test_mesh_file_is_drawn_in_its_colours(open_viewer, tmp_path):
+    solids = [trimesh.creation.box((0.1, 0.1, 0.1)) for _ in range(2)]
+    for solid, rgba in zip(solids, [(255, 0, 0, 255), (0, 0, 255, 255)], strict=True):
+        material = trimesh.visual.material.SimpleMaterial(diffuse=rgba)
+        solid.visual = trimesh.visual.TextureVisuals(np.zeros((8, 2)), material)
+    trimesh.Scene(solids).export(tmp_path / "part.obj")
+    toy = hand_made(folder=tmp_path, mesh="part.obj")
+    viewer = open_viewer(ViewedRobot(toy))
+    path = "/robots/toy/base/upper/lower/visual_0"
+    first, second = (node(viewer, name) for name in (path, f"{path}/1"))
+    assert {tuple(first.color), tuple(second.color)} == {(255, 0, 0), (0, 0, 255)}
+    X_LG = toy.tree.links["lower"].visuals[0].X_LG
+    np.testing.assert_allclose(node_pose(first), X_LG, atol=1e-6)
+    np.testing.assert_allclose(
+        world_pose(viewer._server.scene, second.name),
+        world_pose(viewer._server.scene, first.name),
+        atol=1e-6,
+    )
 
 
 def test_only_links_whose_joint_moved_are_sent(open_viewer, toy):

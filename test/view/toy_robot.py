@@ -55,12 +55,14 @@ class HandMade:
         return path
 
 
-def hand_made(kind: str = "arm", folder: Path = Path("/nowhere")) -> HandMade:
+def hand_made(
+    kind: str = "arm", folder: Path = Path("/nowhere"), mesh: str = "part.stl"
+) -> HandMade:
     """Return a robot with revolute, prismatic, continuous, mimic and fixed joints, all shapes."""
     shapes = {
         "base": (Shape(Cylinder(0.1, 0.08), pose((0, 0, 0.04))),),
         "upper": (Shape(Box((0.08, 0.06, 0.4)), pose((0, 0, 0.2), (0, 0, 0.3)), (1, 0.5, 0, 1)),),
-        "lower": (Shape(Mesh("part.stl", (2, 2, 2)), pose((0, 0, 0.1))),),
+        "lower": (Shape(Mesh(mesh, (2, 2, 2)), pose((0, 0, 0.1))),),
         "finger": (Shape(Sphere(0.05), pose((0, 0, 0)), (0.2, 0.2, 0.2, 0.5)),),
         "twin": (),
         "wheel": (Shape(Cylinder(0.05, 0.02), pose((0, 0, 0))),),

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reader of mesh files of robot descriptions: STL, OBJ, DAE and (with trimesh) glTF and PLY.
 
-Meshes are in metres; colours, textures and animations of COLLADA are ignored. Source: COLLADA 1.4.1
+Meshes are in metres; textures and animations of COLLADA are ignored. Source: COLLADA 1.4.1
 specification (Khronos, 2008), elements mesh, triangles, polylist, polygons, node,
-instance_geometry, unit. As in RViz and MoveIt, ``up_axis`` is ignored: the URDF defines the
-orientation of a mesh.
+instance_geometry, bind_material, effect, unit. As in RViz and MoveIt, ``up_axis`` is ignored: the
+URDF defines the orientation of a mesh.
 
 The convex hulls of mesh files, which the simulation shares with the exact checks, are cached on
 disk by the content of the file, so that startup neither parses meshes nor imports SciPy.
@@ -12,8 +12,11 @@ disk by the content of the file, so that startup neither parses meshes nor impor
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import weakref
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +40,23 @@ _SOURCES = (__file__, convex_decomposition.__file__)
 """Source files on which hulls depend."""
 
 
-def read_dae(path: Path) -> Triangles:
-    """Return vertices [m], shape (v, 3), and triangles, shape (t, 3).
+Rgba = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True, eq=False)
+class MeshPart:
+    """Triangles of one colour."""
+
+    vertices: Array
+    """Vertices [m], shape (v, 3)."""
+    triangles: NDArray[np.int64]
+    """Indices of vertices, shape (t, 3)."""
+    rgba: Rgba | None = None
+    """Diffuse colour, 0 to 1 each; None if the file states none."""
+
+
+def read_dae(path: Path) -> tuple[MeshPart, ...]:
+    """Return the parts of a COLLADA file, one per material of a geometry.
 
     Raises:
         OSError: the file cannot be read.
@@ -54,7 +72,7 @@ def read_dae(path: Path) -> Triangles:
     by_id = {element.get("id"): element for element in root.iter("*") if element.get("id")}
     unit = root.find("asset/unit")
     metres = float(unit.get("meter", 1.0)) if unit is not None else 1.0
-    placed: list[Triangles] = []
+    placed: list[MeshPart] = []
     shown = root.find("scene/instance_visual_scene")
     if shown is not None:
         scene = _target(shown, "url", by_id)
@@ -62,23 +80,25 @@ def read_dae(path: Path) -> Triangles:
             _place(node, np.eye(4), by_id, placed, 0)
     if not placed:  # without a scene, geometries have no transform
         for geometry in root.iter("geometry"):
-            placed.append(_geometry(geometry, by_id))
+            placed += [MeshPart(*solid) for _, solid in _geometry(geometry, by_id)]
     if not placed:
         raise ValueError("has no geometry")
-    firsts = np.cumsum([0, *(len(vertices) for vertices, _ in placed)])
-    vertices = np.concatenate([vertices for vertices, _ in placed])
-    triangles = [faces + first for (_, faces), first in zip(placed, firsts[:-1], strict=True)]
-    return metres * vertices, np.concatenate(triangles)
+    return tuple(MeshPart(metres * p.vertices, p.triangles, p.rgba) for p in placed)
 
 
-def _place(node: Any, X: Array, by_id: dict[str, Any], placed: list[Triangles], depth: int) -> None:
+def _place(node: Any, X: Array, by_id: dict[str, Any], placed: list[MeshPart], depth: int) -> None:
     """Add the geometry of a node and its children, in the frame of the scene."""
     if depth > _DEEPEST:
         raise ValueError("has nodes that contain themselves")
     X = X @ _transform(node)
     for instance in node.findall("instance_geometry"):
-        vertices, triangles = _geometry(_target(instance, "url", by_id), by_id)
-        placed.append((vertices @ X[:3, :3].T + X[:3, 3], triangles))
+        bound = {
+            each.get("symbol"): by_id.get((each.get("target") or "").removeprefix("#"))
+            for each in instance.iterfind("bind_material/technique_common/instance_material")
+        }
+        for symbol, (vertices, triangles) in _geometry(_target(instance, "url", by_id), by_id):
+            rgba = _diffuse(bound.get(symbol), by_id)
+            placed.append(MeshPart(vertices @ X[:3, :3].T + X[:3, 3], triangles, rgba))
     for child in node.findall("node"):
         _place(child, X, by_id, placed, depth + 1)
     for instance in node.findall("instance_node"):
@@ -106,10 +126,19 @@ def _transform(node: Any) -> Array:
     return X
 
 
-def _geometry(geometry: Any, by_id: dict[str, Any]) -> Triangles:
-    """Return the triangles of one geometry; lines and points are ignored."""
-    vertices, triangles = [np.empty((0, 3))], [np.empty((0, 3), np.int64)]
-    first = 0
+def _diffuse(material: Any, by_id: dict[str, Any]) -> Rgba | None:
+    """Return the diffuse colour of a material; None for a texture or an incomplete material."""
+    effect = None if material is None else material.find("instance_effect")
+    effect = None if effect is None else by_id.get((effect.get("url") or "").removeprefix("#"))
+    color = None if effect is None else effect.find("profile_COMMON/technique/*/diffuse/color")
+    with contextlib.suppress(ValueError):  # a colour that cannot be read is none
+        red, green, blue, *_ = _floats(color).tolist()
+        return red, green, blue, 1.0  # opacity is another element, which exporters misuse
+    return None
+
+
+def _geometry(geometry: Any, by_id: dict[str, Any]) -> Iterator[tuple[str | None, Triangles]]:
+    """Yield the symbols of materials with their triangles; lines and points are ignored."""
     for primitive in geometry.iterfind("mesh/*"):
         if primitive.tag not in ("triangles", "polylist", "polygons", "trifans", "tristrips"):
             continue
@@ -117,10 +146,7 @@ def _geometry(geometry: Any, by_id: dict[str, Any]) -> Triangles:
         faces = _faces(primitive)
         if len(faces) and faces.max() >= len(corners):
             raise ValueError(f"refers to vertex {faces.max()} of {len(corners)}")
-        vertices.append(corners)
-        triangles.append(faces + first)
-        first += len(corners)
-    return np.concatenate(vertices), np.concatenate(triangles)
+        yield primitive.get("material"), (corners, faces)
 
 
 def _positions(primitive: Any, by_id: dict[str, Any]) -> Array:
@@ -208,38 +234,113 @@ def read_mesh(
         EmptyMesh: the file has no triangles.
         InvalidDescription: the file cannot be read, or has an unsupported format.
     """
-    readers = {".stl": _stl, ".obj": _obj, ".dae": read_dae}
-    readers |= dict.fromkeys((".glb", ".gltf", ".ply"), _by_trimesh)
-    reader = readers.get(path.suffix.lower())
-    if reader is None:
-        raise InvalidDescription(
-            f"{path}: collision meshes are read from {', '.join(readers)} files only."
-        )
-    try:
-        with path.open("rb") as file:
-            start = file.read(40)
-        if start.startswith(b"version https://git-lfs"):
-            raise InvalidDescription(
-                f"{path} is a git-lfs pointer, not a mesh; fetch the mesh with 'git lfs pull'."
-            )
-        vertices, triangles = reader(path) if start else (np.empty((0, 3)), np.empty((0, 3), int))
-        if len(triangles) == 0:
-            raise EmptyMesh(f"{path} has no triangles.")
+    with _told(path):
+        vertices, triangles = _joined(_parts(path))
         return triangle_mesh(vertices * np.asarray(scale), triangles, convex)
+
+
+def read_mesh_parts(
+    path: Path, scale: tuple[float, float, float] = (1.0, 1.0, 1.0)
+) -> tuple[MeshPart, ...]:
+    """Return the surface in a file, as one part per colour.
+
+    Args:
+        path: as of :func:`read_mesh`.
+        scale: factor on each axis.
+
+    Raises:
+        EmptyMesh: the file has no triangles.
+        InvalidDescription: the file cannot be read, or has an unsupported format.
+    """
+    by_colour: dict[Rgba | None, list[MeshPart]] = {}
+    with _told(path):
+        for part in _parts(path, colored=True):
+            by_colour.setdefault(part.rgba, []).append(part)
+        joined = {rgba: _joined(parts) for rgba, parts in by_colour.items()}
+        if not all(np.isfinite(vertices).all() for vertices, _ in joined.values()):
+            raise ValueError("has coordinates that are not finite numbers")
+        return tuple(
+            MeshPart(vertices * np.asarray(scale), triangles, rgba)
+            for rgba, (vertices, triangles) in joined.items()
+            if len(triangles)
+        )
+
+
+@contextlib.contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Raise the errors of readers as InvalidDescription with the file's name."""
+    try:
+        yield
     except InvalidDescription:
         raise
     except (OSError, ValueError, IndexError, OverflowError) as error:
         raise InvalidDescription(f"{path} cannot be read as a mesh: {error}") from error
 
 
-def _by_trimesh(path: Path) -> tuple[np.ndarray, np.ndarray]:
+def _parts(path: Path, colored: bool = False) -> Sequence[MeshPart]:
+    """Return the parts of a file, which has triangles; colours only if requested."""
+    readers: dict[str, Callable[[Path], Sequence[MeshPart]]] = {
+        ".stl": lambda path: [MeshPart(*_stl(path))],
+        ".obj": _obj_with_materials if colored else lambda path: [MeshPart(*_obj(path))],
+        ".dae": read_dae,
+    }
+    readers |= dict.fromkeys((".glb", ".gltf", ".ply"), _by_trimesh)
+    reader = readers.get(path.suffix.lower())
+    if reader is None:
+        raise InvalidDescription(f"{path}: meshes are read from {', '.join(readers)} files only.")
+    with path.open("rb") as file:
+        start = file.read(40)
+    if start.startswith(b"version https://git-lfs"):
+        raise InvalidDescription(
+            f"{path} is a git-lfs pointer, not a mesh; fetch the mesh with 'git lfs pull'."
+        )
+    parts = reader(path) if start else ()
+    if not any(len(part.triangles) for part in parts):
+        raise EmptyMesh(f"{path} has no triangles.")
+    return parts
+
+
+def _joined(parts: Sequence[MeshPart]) -> Triangles:
+    firsts = np.cumsum([0, *(len(part.vertices) for part in parts)])
+    triangles = [part.triangles + first for part, first in zip(parts, firsts[:-1], strict=True)]
+    return np.concatenate([part.vertices for part in parts]), np.concatenate(triangles)
+
+
+def _obj_with_materials(path: Path) -> Sequence[MeshPart]:
+    if b"mtllib" in path.read_bytes():
+        with contextlib.suppress(ValueError):  # without its materials
+            return _by_trimesh(path)
+    return [MeshPart(*_obj(path))]
+
+
+def _by_trimesh(path: Path) -> Sequence[MeshPart]:
     import trimesh  # on demand, because the import is slow
 
     try:
-        mesh = trimesh.load(path, force="mesh")
+        scene = trimesh.load(path, force="scene")
+        return [
+            MeshPart(
+                np.asarray(mesh.vertices, np.float64), np.asarray(mesh.faces, np.int64), _main(mesh)
+            )
+            for mesh in scene.dump()
+            if isinstance(mesh, trimesh.Trimesh)
+        ]
     except Exception as error:  # its errors have no common base class
         raise ValueError(f"{type(error).__name__}: {error}") from error
-    return np.asarray(mesh.vertices, np.float64), np.asarray(mesh.faces, np.int64)
+
+
+def _main(mesh: Any) -> Rgba | None:
+    """Return the main colour of a mesh of trimesh; None if its file states none."""
+    if not mesh.visual.defined:
+        return None
+    material = getattr(mesh.visual, "material", None)
+    image = getattr(material, "baseColorTexture", None) or getattr(material, "image", None)
+    if image is not None:
+        color = np.asarray(image.convert("RGBA"), np.float64).mean(axis=(0, 1))
+    else:
+        color = mesh.visual.main_color if material is None else material.main_color
+    red, green, blue, alpha = (np.asarray(color, np.float64) / 255.0).tolist()
+    return red, green, blue, alpha
 
 
 def _stl(path: Path) -> tuple[np.ndarray, np.ndarray]:

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from motion_nodes.core.robot.link_poses import LinkPoses
 from motion_nodes.core.robot.poses import to_quat_wxyz
 from motion_nodes.core.robot.tree import Box, Cylinder, Mesh, Shape, Sphere
+from motion_nodes.core.scene.mesh_file import MeshPart, read_mesh_parts
 from motion_nodes.errors import MotionError
 from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
 from motion_nodes.typing import Array
@@ -75,7 +76,7 @@ class MeshFiles:
     def __init__(self, robot: str, find: Callable[[str], Path]) -> None:
         self._robot = robot
         self._find = find
-        self._cache: dict[Mesh, Triangles | None] = {}
+        self._cache: dict[Mesh, tuple[MeshPart, ...]] = {}
         self._missing: list[str] = []
 
     @property
@@ -83,8 +84,8 @@ class MeshFiles:
         """Meshes that could not be read, each with the reason."""
         return tuple(self._missing)
 
-    def triangles(self, mesh: Mesh) -> Triangles | None:
-        """Return the mesh with its scale applied, or None if it cannot be read."""
+    def parts(self, mesh: Mesh) -> tuple[MeshPart, ...]:
+        """Return the parts of a mesh, one per colour; none if it cannot be read."""
         if mesh not in self._cache:
             self._cache[mesh] = self._load(mesh)
         return self._cache[mesh]
@@ -100,27 +101,12 @@ class MeshFiles:
                 "; ".join(self._missing),
             )
 
-    def _load(self, mesh: Mesh) -> Triangles | None:
-        """Read one file."""
+    def _load(self, mesh: Mesh) -> tuple[MeshPart, ...]:
         try:
-            path = self._find(mesh.filename)
+            return read_mesh_parts(self._find(mesh.filename), mesh.scale)
         except (MotionError, OSError) as error:
             self._missing.append(f"{mesh.filename} ({error})")
-            return None
-        try:
-            # Imported here: it takes 0.25 s, and most robots have no meshes.
-            import trimesh
-
-            loaded = trimesh.load_mesh(path)
-            vertices = np.asarray(loaded.vertices, dtype=np.float64) * np.array(mesh.scale)
-            faces = np.asarray(loaded.faces, dtype=np.uint32)
-        except Exception as error:  # trimesh's readers raise many types of exceptions.
-            self._missing.append(f"{mesh.filename} ({type(error).__name__}: {error})")
-            return None
-        if len(faces) == 0 or not np.isfinite(vertices).all():
-            self._missing.append(f"{mesh.filename} (contains no triangles or non-finite vertices)")
-            return None
-        return Triangles(vertices, faces)
+            return ()
 
 
 def merged(shapes: Sequence[Shape], grow: float = 0.0) -> Triangles:
@@ -283,14 +269,38 @@ def add_shape(
                 radial_segments=48, **surface,
             )  # fmt: skip
         case Mesh() as mesh:
-            triangles = meshes.triangles(mesh)
-            if triangles is not None:
-                vertices = _grown(triangles.vertices, appearance.grow)
-                return scene.add_mesh_simple(
-                    path, vertices, triangles.faces, flat_shading=True, **surface
-                )
+            if parts := meshes.parts(mesh):
+                return _add_parts(scene, path, shape, appearance, parts)
     surface["color"] = PLACEHOLDER_RGB
     return scene.add_box(path, dimensions=(PLACEHOLDER_SIZE,) * 3, **surface)
+
+
+def _add_parts(
+    scene: viser.SceneApi,
+    path: str,
+    shape: Shape,
+    appearance: Appearance,
+    parts: Sequence[MeshPart],
+) -> viser.MeshHandle:
+    """Add a mesh; the nodes of further colours are children of the first one.
+
+    As in RViz, a colour of the mesh file takes precedence over that of the URDF.
+    """
+    vertices = _grown(np.concatenate([part.vertices for part in parts]), appearance.grow)
+    handles, begin = [], 0
+    for k, part in enumerate(parts):
+        end = begin + len(part.vertices)
+        rgb, opacity = colour(dataclasses.replace(shape, rgba=part.rgba or shape.rgba), appearance)
+        X = np.eye(4) if k else shape.X_LG
+        handles.append(
+            scene.add_mesh_simple(
+                f"{path}/{k}" if k else path, vertices[begin:end], part.triangles, color=rgb,
+                opacity=opacity, cast_shadow=appearance.shadow, receive_shadow=appearance.shadow,
+                wxyz=to_quat_wxyz(X[:3, :3]), position=X[:3, 3], flat_shading=True,
+            )
+        )  # fmt: skip
+        begin = end
+    return handles[0]
 
 
 def _add_shapes(
@@ -337,9 +347,8 @@ def reach(shape: Shape, meshes: MeshFiles) -> float:
         case Cylinder(radius, length):
             return float(np.hypot(radius, length / 2))
         case Mesh() as mesh:
-            triangles = meshes.triangles(mesh)
-            if triangles is not None:
-                return float(np.linalg.norm(triangles.vertices, axis=1).max())
+            if parts := meshes.parts(mesh):
+                return max(float(np.linalg.norm(p.vertices, axis=1).max()) for p in parts)
     return PLACEHOLDER_SIZE
 
 
