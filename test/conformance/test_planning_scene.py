@@ -3,18 +3,21 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 import scene_requests as requests
 from joint_client import FRANKA
 from moveit_msgs.msg import CollisionObject, ObjectColor, PlanningScene, PlanningSceneComponents
-from moveit_msgs.srv import ApplyPlanningScene, GetPlanningScene
+from moveit_msgs.srv import ApplyPlanningScene, GetPlanningScene, LoadMap, SaveMap
 
 from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.scene.octomap_file import octomap_bytes, read_octomap
 from motion_nodes.core.scene.scene import Scene
+from motion_nodes.core.scene.voxels import Voxels, voxels
 from motion_nodes.errors import UnknownFrame
 from motion_nodes.ros.current_state import RobotFrames
 from motion_nodes.ros.scene.scene_messages import SceneMessages
-from motion_nodes.ros.scene.scene_update import SceneFrames
+from motion_nodes.ros.scene.scene_update import SceneFrames, voxels_of
 
 KINEMATICS = Kinematics(FRANKA.tree, FRANKA.joint_names, base=FRANKA.base_frame)
 HAND = "panda_hand"
@@ -227,3 +230,45 @@ def test_the_scene_of_move_group(module_suite, module_client):
     ros.wait(lambda: names(names_only) == {"ball", "box"}, "the box")
     diff.world.collision_objects = [requests.moved("ghost", (0.0, 0.0, 0.0))]
     assert not ros.call(ApplyPlanningScene, "/apply_planning_scene", request).success
+
+
+def test_octomaps_in_files(module_suite, module_client, tmp_path):
+    """The octomap is saved, and a loaded one replaces it; the suite is that of the test before."""
+    ros, file = module_client, tmp_path / "map.bt"
+
+    def call(kind: Any, name: str, path: Any) -> bool:
+        return bool(ros.call(kind, name, kind.Request(filename=str(path))).success)
+
+    def octomap() -> Voxels | None:
+        wanted = PlanningSceneComponents(components=PlanningSceneComponents.OCTOMAP)
+        request = GetPlanningScene.Request(components=wanted)
+        found = ros.call(GetPlanningScene, "/get_planning_scene", request).scene
+        message = found.world.octomap.octomap
+        return voxels_of(message) if message.id else None
+
+    def load(solid: Voxels | None) -> None:
+        file.write_bytes(octomap_bytes(solid))
+        assert call(LoadMap, "/load_map", file)
+
+    first, second = voxels(0.05, [[20, 0, 10], [21, 0, 10]]), voxels(0.1, [[9, 9, 9]])
+    load(first)
+    found = octomap()
+    assert found is not None
+    assert np.array_equal(found.cells, first.cells)
+    saved = tmp_path / "saved.bt"
+    assert call(SaveMap, "/save_map", saved)
+    load(second)
+    found = octomap()
+    assert found is not None
+    assert (found.resolution, found.cells.tolist()) == (0.1, [[9, 9, 9]])
+    back = read_octomap(saved.read_bytes(), "saved")
+    assert back is not None
+    assert np.array_equal(back.cells, first.cells)
+    load(None)
+    assert octomap() is None
+    file.write_text("nothing")
+    assert not call(LoadMap, "/load_map", file)
+    assert not call(SaveMap, "/save_map", file)
+    assert not call(LoadMap, "/load_map", tmp_path / "missing.bt")
+    assert not call(SaveMap, "/save_map", tmp_path / "map.txt")
+    assert not call(SaveMap, "/save_map", "map.bt")

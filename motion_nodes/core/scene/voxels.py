@@ -167,6 +167,19 @@ def box_surface(boxes: Array) -> tuple[Array, NDArray[np.uint32]]:
     return vertices, (first + faces).reshape(-1, 3).astype(np.uint32)
 
 
+def moved(solid: Voxels, X_WO: Array) -> Voxels:
+    """Return voxels in another frame; turned ones are those that contain the centres.
+
+    Args:
+        solid: the voxels.
+        X_WO: their pose in that frame, shape (4, 4).
+    """
+    if np.array_equal(X_WO, np.eye(4)):
+        return solid
+    centres = (solid.cells + 0.5) * solid.resolution @ X_WO[:3, :3].T + X_WO[:3, 3]
+    return voxels(solid.resolution, np.floor(centres / solid.resolution + 1e-9).astype(np.int64))
+
+
 def encode(solid: Voxels, binary: bool = True) -> bytes:
     """Return voxels as the data of an octomap message.
 

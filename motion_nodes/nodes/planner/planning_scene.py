@@ -32,7 +32,9 @@ from moveit_msgs.srv import (
     ApplyPlanningScene,
     GetPlanningScene,
     LoadGeometryFromFile,
+    LoadMap,
     SaveGeometryToFile,
+    SaveMap,
 )
 from rcl_interfaces.msg import ParameterDescriptor
 from rclpy.node import Node
@@ -45,9 +47,10 @@ from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.meshes import with_absolute_meshes
 from motion_nodes.core.scene.mesh_preparation import MeshPreparation, all_parts, large_meshes
 from motion_nodes.core.scene.moveit_scene_file import SUFFIX, read_scene_text, scene_text
-from motion_nodes.core.scene.scene import Scene, WorldObject, difference
+from motion_nodes.core.scene.octomap_file import MAGIC, octomap_bytes, read_octomap
+from motion_nodes.core.scene.scene import Scene, WorldObject, difference, world_object
 from motion_nodes.core.scene.scenery import Scenery
-from motion_nodes.core.scene.voxels import OCTOMAP
+from motion_nodes.core.scene.voxels import OCTOMAP, Voxels, moved
 from motion_nodes.core.scene.world import World
 from motion_nodes.errors import InvalidCommand, InvalidDescription, MotionError
 from motion_nodes.ros import qos
@@ -64,7 +67,7 @@ from motion_nodes.ros.scene.scene_messages import (
     SceneMessages,
     SceneWarnings,
 )
-from motion_nodes.ros.scene.scene_update import SceneFrames
+from motion_nodes.ros.scene.scene_update import SceneFrames, fill_world
 from motion_nodes.typing import Array
 
 MOTION_THRESHOLD = 1e-4
@@ -269,6 +272,25 @@ class PlanningSceneOwner:
                 self._publish_changes()
         return findings.refused
 
+    def octomap(self) -> Voxels | None:
+        """Return the occupied voxels in the planning frame; None without an octomap."""
+        item = self.scene.objects.get(OCTOMAP)
+        if item is None:
+            return None
+        solid = item.parts[0].solid
+        assert isinstance(solid, Voxels)
+        return moved(solid, item.X_WO)
+
+    def replace_octomap(self, solid: Voxels | None) -> None:
+        """Replace the octomap by voxels in the planning frame; None removes it."""
+        message = PlanningScene(is_diff=True, robot_state=RobotState(is_diff=True))
+        item = None if solid is None else world_object(OCTOMAP, solid, np.eye(4))
+        fill_world(message.world, item, "")
+        with self._lock:
+            self.update()
+            self._change(message)
+            self._publish_changes()
+
     def diagnose(self, report: Report) -> None:
         """Report the number of objects."""
         scene = self.world.scene
@@ -354,7 +376,7 @@ class PlanningSceneOwner:
 
 
 class SceneFiles:
-    """Serves both services; the responses have no text, so reasons are logged."""
+    """Serves files of objects and octomaps; the responses have no text, so reasons are logged."""
 
     def __init__(
         self, node: MotionNode[Any], scenes: PlanningSceneOwner, threads: ServiceThreads
@@ -364,6 +386,8 @@ class SceneFiles:
         profile = qos.SERVICES
         threads.serve(SaveGeometryToFile, "save_geometry_to_file", self._save, profile)
         threads.serve(LoadGeometryFromFile, "load_geometry_from_file", self._load, profile)
+        threads.serve(SaveMap, "save_map", self._save_map, profile)
+        threads.serve(LoadMap, "load_map", self._load_map, profile)
 
     def _save(self, request: Any, response: Any) -> Any:
         """Write the objects of the world, without scenery, octomap and attached objects."""
@@ -373,7 +397,7 @@ class SceneFiles:
             save_scene(file, objects, self._scenes.name)
             return f"{len(objects)} objects saved to {file}"
 
-        return self._answer("save_geometry_to_file", save, request, response)
+        return self._answer("save_geometry_to_file", save, request.file_path_and_name, response)
 
     def _load(self, request: Any, response: Any) -> Any:
         """Add the objects of a file, or none; those of the same names are replaced."""
@@ -385,12 +409,35 @@ class SceneFiles:
                 raise InvalidCommand(f"nothing is loaded: {'; '.join(refused)}")
             return f"{len(objects)} objects loaded from {file}"
 
-        return self._answer("load_geometry_from_file", load, request, response)
+        return self._answer("load_geometry_from_file", load, request.file_path_and_name, response)
 
-    def _answer(self, service: str, job: Callable[[str], str], request: Any, response: Any) -> Any:
+    def _save_map(self, request: Any, response: Any) -> Any:
+        """Write the octomap."""
+
+        def save(file: str) -> str:
+            solid = self._scenes.octomap()
+            path = writable_path(file, ".bt")
+            if path.exists() and not path.read_bytes().startswith(MAGIC):
+                raise InvalidCommand(f"'{path}' is no file of OctoMap; it is not replaced")
+            write_aside(path, octomap_bytes(solid))
+            return f"{0 if solid is None else len(solid.cells)} voxels saved to {file}"
+
+        return self._answer("save_map", save, request.filename, response)
+
+    def _load_map(self, request: Any, response: Any) -> Any:
+        """Replace the octomap."""
+
+        def load(file: str) -> str:
+            solid = read_octomap(readable_path(file).read_bytes(), file)
+            self._scenes.replace_octomap(solid)
+            return f"{0 if solid is None else len(solid.cells)} voxels loaded from {file}"
+
+        return self._answer("load_map", load, request.filename, response)
+
+    def _answer(self, service: str, job: Callable[[str], str], file: str, response: Any) -> Any:
         """Execute a job with the requested file; log its result or its error."""
         try:
-            done = job(request.file_path_and_name)
+            done = job(file)
         except (MotionError, OSError) as error:
             self._node.warn(service, f"{service}: {error}")
         else:
@@ -412,18 +459,41 @@ def save_scene(name: str, objects: tuple[WorldObject, ...], scene: str) -> None:
         InvalidDescription: an existing file that is not a scene file.
         OSError: the file cannot be written.
     """
+    path = writable_path(name, SUFFIX)
+    if path.exists():
+        load_scene_file(name)
+    write_aside(path, scene_text(objects, scene).encode())
+
+
+def writable_path(name: str, suffix: str) -> Path:
+    """Return the path of a file that may be written.
+
+    Args:
+        name: absolute path that ends with the suffix, in an existing folder.
+        suffix: of the file.
+
+    Raises:
+        InvalidCommand: a path that is not allowed.
+    """
     path = _absolute(name)
-    if path.suffix != SUFFIX:
-        raise InvalidCommand(f"'{name}' does not end with '{SUFFIX}'; other files are not written")
+    if path.suffix != suffix:
+        raise InvalidCommand(f"'{name}' does not end with '{suffix}'; other files are not written")
     if not path.parent.is_dir():
         raise InvalidCommand(f"'{path.parent}' is not a folder; create it first")
     if path.is_symlink():
         raise InvalidCommand(f"'{path}' is a symbolic link; give the path of the file itself")
-    if path.exists():
-        load_scene_file(name)
+    return path
+
+
+def write_aside(path: Path, content: bytes) -> None:
+    """Write a file as a whole: a reader sees the old or the new one.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        temporary.write_text(scene_text(objects, scene), encoding="utf-8")
+        temporary.write_bytes(content)
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
@@ -440,16 +510,26 @@ def load_scene_file(name: str) -> tuple[WorldObject, ...]:
         InvalidDescription: it is not a scene file; names the line.
         OSError: the file cannot be read.
     """
+    path = readable_path(name)
+    try:
+        return read_scene_text(path.read_text(encoding="utf-8"), str(path))
+    except UnicodeDecodeError:
+        raise InvalidDescription(f"{path} is not a text file") from None
+
+
+def readable_path(name: str) -> Path:
+    """Return the path of a file that may be read.
+
+    Raises:
+        InvalidCommand: a path that is not absolute, no regular file, or a file that is too large.
+    """
     path = _absolute(name)
     if not path.is_file():
         raise InvalidCommand(f"'{path}' is not a file")
     size = path.stat().st_size
     if size > MAX_SIZE:
         raise InvalidCommand(f"'{path}' has {size} bytes; allowed are {MAX_SIZE}")
-    try:
-        return read_scene_text(path.read_text(encoding="utf-8"), str(path))
-    except UnicodeDecodeError:
-        raise InvalidDescription(f"{path} is not a text file") from None
+    return path
 
 
 def _absolute(name: str) -> Path:
