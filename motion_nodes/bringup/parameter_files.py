@@ -63,6 +63,8 @@ PLUGINS = {
     "planner_server": (("planner_plugins", ("tolerance", "allow_unknown")),),
 }  # fmt: skip
 """Used parameters of plugins: name of the list of plugins, of which the first is used."""
+SMOOTHER, DEADBAND = "velocity_smoother", "deadband_velocity"
+"""Node of Nav2 and its parameter that the controller of a base uses."""
 PREFIXES = {"planner_plugins": "planner."}
 PLAIN = {
     "waypoint_follower": ("stop_on_failure",),
@@ -198,7 +200,9 @@ def nav2_note(node: str, values: Mapping[str, Any]) -> str:
     """Return what is used of a section of Nav2, and why the rest is not; empty: unknown node."""
     if node not in INSTEAD:
         return ""
-    used = nav2_settings(node, values)
+    used = [*nav2_settings(node, values)]
+    if node == SMOOTHER and values.get(DEADBAND):
+        used.append(DEADBAND)
     if not used:
         return f"has no effect: {INSTEAD[node]}"
     return f"is used for {', '.join(used)}; the rest has no effect: {INSTEAD[node]}"
@@ -598,8 +602,8 @@ def _served(
         names = [controller.name for controller in own if controller.name != spec.name]
         for name in names:
             notes.append(f"{name}: twists and odometry are served by {spec.full_name}")
-        aliases = {"aliases": names} if names else {}
-        return [_with(spec, _settings(own[0].values) | aliases)] if own else [spec]
+        given = _deadband(user, spec.namespace) | ({"aliases": names} if names else {})
+        return [_with(spec, given | (_settings(own[0].values) if own else {}))]
     if spec.executable == "ik_service":
         times = [s.values[SOLVER_TIMEOUT] for s in user.moveit if SOLVER_TIMEOUT in s.values]
         return [_with(spec, {SOLVER_TIMEOUT: float(times[0])} if times else {})]
@@ -728,6 +732,15 @@ def _nav2_values(user: UserParameters, namespace: str) -> dict[str, Value]:
         if section.of(under(namespace, short)):
             found |= dict(nav2_settings(short, section.values).values())
     return found
+
+
+def _deadband(user: UserParameters, namespace: str) -> dict[str, Any]:
+    """Return the dead band of Nav2's velocity smoother as that of a base's controller."""
+    for section in user.sections:
+        bands = section.values.get(DEADBAND)
+        if section.of(under(namespace, SMOOTHER)) and bands:
+            return {DEADBAND: [float(bands[k]) for k in (0, 1, -1)]}
+    return {}
 
 
 def _servo_values(user: UserParameters) -> dict[str, dict[str, Any]]:

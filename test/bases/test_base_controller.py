@@ -17,7 +17,7 @@ from motion_nodes.core.bases.controller import (
     max_wheel_velocity,
 )
 from motion_nodes.core.bases.differential import DifferentialBase, DifferentialConfig
-from motion_nodes.errors import InvalidCommand
+from motion_nodes.errors import InvalidCommand, InvalidConfig
 
 nan, inf = math.nan, math.inf
 fast = settings(derandomize=True, deadline=None, max_examples=60)
@@ -52,6 +52,36 @@ def test_golden_wheel_limit_scaled_and_clipped():
     clipped = driven(controller(max_wheel_velocity=9.0, clip_wheels=True), 0.3, 1.0)
     assert clipped == pytest.approx([8.125, 9.0])
     assert driven(controller(max_wheel_velocity=-9.0), -0.3, 1.0)[0] == pytest.approx(-9.0)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_base_stands_within_its_dead_band_and_ramps_through_it(sign):
+    axis = BodyAxisLimits(max_acceleration=1.0, max_deceleration=1.0)
+    config = BaseControllerConfig(
+        limits=BaseLimits(x=axis), cmd_vel_timeout=60.0, deadband_velocity=(0.2, 0.0, 0.5)
+    )
+    base = BaseController(DifferentialBase(CONFIG), config)
+    base.command(Twist2(sign * 0.4, 0.0, 0.0), 0.0)
+    speeds = [sign * base.step(0.01 * k, 0.01).twist.vx for k in range(1, 60)]
+    assert speeds[:18] == [0.0] * 18
+    moving = [speed for speed in speeds if speed]
+    assert moving[0] == pytest.approx(0.2, abs=0.011)
+    assert moving[-1] == pytest.approx(0.4)
+    assert base.driven.wheels == pytest.approx([sign * 0.4 / 0.03] * 2)
+    base.command(Twist2(sign * 0.1, 0.0, sign * 0.4), 0.6)
+    for k in range(60, 160):
+        base.step(0.01 * k, 0.01)
+    assert base.driven.twist == Twist2()
+    assert not base.driven.wheels.any()
+    base.command(Twist2(sign * 0.1, 0.0, sign * 0.6), 1.6)
+    assert base.step(1.6, 0.01).twist == Twist2(0.0, 0.0, sign * 0.6)
+    assert base.driven.wheels[0] == pytest.approx(-base.driven.wheels[1])
+
+
+@pytest.mark.parametrize("bands", [(0.1, 0.1), (0.1, -0.1, 0.0), (nan, 0.0, 0.0)])
+def test_wrong_dead_bands_are_refused(bands):
+    with pytest.raises(InvalidConfig, match="deadband_velocity"):
+        BaseControllerConfig(limits=BaseLimits(), deadband_velocity=bands)
 
 
 def test_unset_limits_do_not_bind():

@@ -349,6 +349,15 @@ def test_a_suite_has_one_clock(tmp_path, node, simulated):
     assert "odometry" in (section.values["odom_frame_id"], base.parameters.get("odom_frame_id"))
 
 
+@pytest.mark.parametrize("bands", [[0.1, 0.0, 0.2], [0.1, 0.0, 0.0, 0.0, 0.0, 0.2]])
+def test_the_dead_band_of_a_velocity_smoother(tmp_path, bands):
+    values = {"deadband_velocity": bands, "smoothing_frequency": 20.0}
+    data = {"velocity_smoother": {"ros__parameters": values}}
+    specs, notes = suite(tmp_path, "jetbot", yaml.safe_dump(data))
+    assert specs["diff_drive_controller"].parameters["deadband_velocity"] == [0.1, 0.0, 0.2]
+    assert any("is used for deadband_velocity; the rest" in note for note in notes)
+
+
 def test_a_file_without_need_is_read_itself(tmp_path):
     data = {"diff_drive_controller": {"ros__parameters": {"wheel_radius": 0.04}}}
     specs, _ = suite(tmp_path, "jetbot", yaml.safe_dump(data))

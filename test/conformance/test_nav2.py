@@ -427,3 +427,11 @@ def test_velocity_smoothing(cell):
     assert steps.min() == pytest.approx(-0.02, rel=0.05)
     turning = [(m.twist.linear.x, m.twist.angular.z) for m in out.messages if m.twist.linear.x]
     assert np.allclose([wz / vx for vx, wz in turning], 0.4)
+    rig.set(deadband_velocity=[0.2, 0.0, 0.0])
+    out.clear()
+    cell.client.repeat(lambda: rig.send(1.0), lambda: at(0.5, 0.0), "0.5 m/s", rate=50.0)
+    cell.client.wait(lambda: at(0.0, 0.0), "rest")
+    speeds = np.array([m.twist.linear.x for m in out.messages])
+    assert (speeds[speeds > 0.0] >= 0.2 - 1e-9).all()
+    assert speeds[np.flatnonzero(speeds)[0]] == pytest.approx(0.2, abs=0.02)
+    rig.set(deadband_velocity=[0.0, 0.0, 0.0])

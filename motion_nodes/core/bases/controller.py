@@ -16,7 +16,7 @@ from motion_nodes.core.bases.base import NO_STEERING, BaseCommand, BaseLimits, T
 from motion_nodes.core.bases.odometry import Odometry, OdometryConfig
 from motion_nodes.core.bases.twist_limiter import CommandShape, SteeredLimiter, TwistLimiter
 from motion_nodes.core.robot.bounds import max_plausible_step
-from motion_nodes.errors import InvalidCommand
+from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.settings import check_settings, setting
 from motion_nodes.tolerances import RATIO_ROUNDING
 from motion_nodes.typing import Array
@@ -176,10 +176,24 @@ class BaseControllerConfig:
         True,
         doc="Compute odometry from measured wheel positions (true) or wheel velocities (false).",
     )
+    deadband_velocity: tuple[float, ...] = setting(
+        (0.0, 0.0, 0.0),
+        doc="Speeds of the base along x, along y and about z below which it is commanded to stand "
+        "still, as Nav2's velocity smoother does.",
+        unit="m/s, m/s, rad/s",
+        ge=0.0,
+        le=100.0,
+    )
     odometry: OdometryConfig = field(default_factory=OdometryConfig)
 
     def __post_init__(self) -> None:
         check_settings(self)
+        if len(self.deadband_velocity) != len(Twist2()):
+            raise InvalidConfig(
+                f"deadband_velocity has {len(self.deadband_velocity)} entries; it needs 3: x, y "
+                "and yaw",
+                field="deadband_velocity",
+            )
 
     @property
     def command_timeout(self) -> float:
@@ -307,12 +321,24 @@ class BaseController:
         desired = self._within_wheels(self.base.nearest_twist(desired))[0]
         if isinstance(self._ramps, SteeredLimiter):
             self.driven = self._ramps.step(desired, self.driven.steering, dt)
+            if self._stands(self.driven.twist)[0]:
+                wheels = np.zeros_like(self.driven.wheels)
+                self.driven = BaseCommand(Twist2(), wheels, self.driven.steering)
             return self.driven
         twist, wheels = self._within_wheels(self._ramps.step(desired, dt), dt)
         if twist != self._ramps.before:
             self._ramps.start(twist)
+        stands = self._stands(twist)
+        if any(stands):
+            twist = Twist2(*(0.0 if still else v for v, still in zip(twist, stands, strict=True)))
+            wheels = self._within_wheels(twist)[1]
         self.driven = BaseCommand(twist, wheels, NO_STEERING)
         return self.driven
+
+    def _stands(self, twist: Twist2) -> list[bool]:
+        """Return along and about which axes a twist is within the dead band."""
+        bands = self.config.deadband_velocity
+        return [abs(v) < band for v, band in zip(twist, bands, strict=True)]
 
     def measure(self, wheels: Array, dt: float, steering: Array = NO_STEERING) -> None:
         """Process a wheel measurement, and add the motion since the last one to the odometry.
