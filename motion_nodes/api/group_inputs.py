@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import numbers
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -145,16 +146,21 @@ class GroupInputs:
         return q, state
 
     def goals(
-        self, goal: ArrayLike | str | Goal | Mapping[str, ArrayLike] | tuple[Goal, ...]
+        self,
+        goal: ArrayLike | str | Goal | Mapping[str, ArrayLike] | tuple[Goal, ...],
+        start: Array,
     ) -> tuple[Goal, ...]:
         """Return planning goals.
 
         Args:
-            goal: goals, a named state, a configuration [rad or m], shape (n,), a pose of the tip in
-                the group's base, shape (4, 4), or poses of several frames, by frame.
+            goal: goals, a named state, a configuration [rad or m], shape (n,), positions by joint,
+                a pose of the tip in the group's base, shape (4, 4), or poses of several frames, by
+                frame.
+            start: joints not named by a goal by joint stay there [rad or m], shape (n,).
 
         Raises:
             InvalidCommand: none of these, or not a rigid pose.
+            UnknownJoint: the group has no such joint.
             UnknownState: lists the states of the group.
             InvalidConfig: a pose, but the group has no tip.
         """
@@ -162,6 +168,15 @@ class GroupInputs:
             return (goal,)
         if isinstance(goal, tuple) and goal and isinstance(goal[0], Goal):
             return goal  # type: ignore[return-value]
+        if isinstance(goal, Mapping) and goal and all(shape_of(x) == () for x in goal.values()):
+            joints, q = self.group.joints, np.array(start)
+            for name, value in goal.items():
+                if name not in joints:
+                    raise UnknownJoint(name, joints, f"group '{self.group.name}'")
+                if not isinstance(value, numbers.Real):
+                    raise InvalidCommand(f"goal: {name} is {value!r:.99}, no number.", field=name)
+                q[joints.index(name)] = value
+            return (JointGoal(q),)
         if isinstance(goal, Mapping):
             return (self.poses(goal),)
         if not isinstance(goal, str) and shape_of(goal) == (4, 4):

@@ -474,9 +474,10 @@ class JointGroup:
             start: configuration [rad or m], shape (n,), or a named state; or positions by joint of
                 the group's joints, and of others as in ``state``. Many starts or goals, as lists or
                 arrays of shape (m, n) or (m, 4, 4), are planned in parallel by :meth:`plan_batch`.
-            goal: a configuration or named state; or a pose of the tip in the group's base, shape
-                (4, 4); or poses by frame, reached simultaneously; or one or a tuple of
-                :class:`JointGoal`, :class:`PoseGoal` and :class:`PosesGoal`.
+            goal: a configuration or named state; positions by joint, of which those not named stay
+                at the start; a pose of the tip in the group's base, shape (4, 4); poses by frame,
+                reached simultaneously; or one or a tuple of :class:`JointGoal`, :class:`PoseGoal`
+                and :class:`PosesGoal`.
             world: obstacles; None: self-collisions only.
             timeout: max planning time [s].
             seed: random seed; equal requests give equal paths.
@@ -510,7 +511,7 @@ class JointGroup:
             return plans  # type: ignore[no-any-return]
         q, state = self._inputs.start(start, state)
         inputs = self.at(state)._inputs
-        goals, along = inputs.goals(goal), tuple(constraints)
+        goals, along = inputs.goals(goal, q), tuple(constraints)
         request = PlanRequest(inputs.checker(world), q, goals, timeout, seed, constraints=along)
         with announced_compilation():
             return plan(request, options)

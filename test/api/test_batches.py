@@ -225,6 +225,20 @@ def test_unknown_names_and_values_out_of_limits_are_refused(franka, state, error
             call()
 
 
+def test_joints_not_named_by_a_goal_stay_at_the_start(franka):
+    arm, q = franka["arm"], np.array([0, -0.5, 0, -2, 0, 1.6, 0.8])
+    goal = {"panda_joint4": -1.5, "panda_joint1": np.float32(0.25)}
+    plans = [arm.plan(q, goal), *arm.plan([q, q], [goal, goal])]
+    for plan in plans:
+        np.testing.assert_array_equal(plan.path[-1], [0.25, -0.5, 0, -1.5, 0, 1.6, 0.8])
+    for wrong, error in (
+        ({"joint1": 0.7}, UnknownJoint), ({"panda_joint1": "x"}, InvalidCommand),
+        ({"panda_joint1": None}, InvalidCommand), ({}, InvalidCommand),
+    ):  # fmt: skip
+        with pytest.raises(error):
+            arm.plan(q, wrong)
+
+
 def test_a_start_of_named_joints_has_to_name_all_of_the_group(franka):
     arm = franka["arm"]
     start = dict(zip(arm.joint_names, arm.state("ready"), strict=True))
