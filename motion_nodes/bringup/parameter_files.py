@@ -290,7 +290,6 @@ WITHOUT_EFFECT = {
     "planner_configs": "planners are chosen by planner_id",
     "default_velocity_scaling_factor": "clients read it; each request has its own factor",
     "default_acceleration_scaling_factor": "clients read it; each request has its own factor",
-    "initial_positions": "a simulation starts at the state 'home' of robot.yaml",
     "trajectory_execution": "the joint controller monitors executions",
     "moveit_controller_manager": "move_group moves the robot by joint_trajectory_controller",
 }
@@ -298,6 +297,8 @@ WITHOUT_EFFECT = {
 
 JOINT_LIMITS = "joint_limits"
 """Topmost key of MoveIt's limits of joints."""
+INITIAL = "initial_positions"
+"""Topmost key of the positions at which a simulation starts, and that parameter."""
 PLANNING = "robot_description_planning."
 """Where a file of ROS has them."""
 
@@ -496,6 +497,8 @@ def with_user_parameters(
                 else [spec]
             )
         ]
+    begun = _initial_positions(user, robots, notes)
+    specs = [_with(spec, begun if spec.is_simulation else {}) for spec in specs]
     specs = _with_files(specs, user, robots, notes)
     names = [spec.full_name for spec in specs]
     navigates = any(spec.executable == BASE_NAVIGATOR for spec in specs)
@@ -734,6 +737,30 @@ def _nav2_values(user: UserParameters, namespace: str) -> dict[str, Value]:
     return found
 
 
+def _initial_positions(
+    user: UserParameters, robots: Mapping[str, Robot], notes: list[str]
+) -> dict[str, Value]:
+    """Return the positions of joints at which a simulation starts."""
+    entries = list[str]()
+    for section in (section for section in user.moveit if section.node == INITIAL):
+        unused = list[str]()
+        for joint, value in section.values.items():
+            used = 0
+            for namespace, robot in robots.items():
+                number = isinstance(value, int | float) and joint in robot.limits.names
+                k = robot.limits.names.index(joint) if number else 0
+                if number and robot.limits.lower[k] <= value <= robot.limits.upper[k]:
+                    entries.append(f"{under(namespace, joint)}={float(value)!r}")
+                    used += 1
+            unused += [] if used else [joint]
+        if unused:
+            notes.append(
+                f"{section.file}: {INITIAL} of {', '.join(unused)} have no effect: no robot has "
+                "such a joint with this position in its limits"
+            )
+    return {INITIAL: entries} if entries else {}
+
+
 def _deadband(user: UserParameters, namespace: str) -> dict[str, Any]:
     """Return the dead band of Nav2's velocity smoother as that of a base's controller."""
     for section in user.sections:
@@ -796,6 +823,8 @@ def _moveit_notes(sections: Sequence[ParameterSection], specs: Sequence[NodeSpec
             continue
         why = WITHOUT_EFFECT.get(top, "the suite has no such setting")
         if top == JOINT_LIMITS and any(spec.name == PLANNER for spec in specs):
+            continue
+        if top == INITIAL and any(spec.is_simulation for spec in specs):
             continue
         if top == LIMITS:
             names = [f"{top}.{name}" for name in section.values if name != MAX_SPEED]

@@ -14,6 +14,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
+import numpy as np
 from control_msgs.msg import DynamicJointState
 from nav_msgs.msg import Odometry
 from rosgraph_msgs.msg import Clock
@@ -26,7 +27,8 @@ from motion_nodes.core.robot.loader import load_description
 from motion_nodes.core.robot.placement import Placement, parse_placements
 from motion_nodes.core.robot.poses import to_quat_xyzw
 from motion_nodes.core.robot.robot import Robot
-from motion_nodes.errors import InvalidCommand, UnknownJoint
+from motion_nodes.core.robot.tree import frozen
+from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownJoint
 from motion_nodes.extras.sim.backend import RobotBackend, RobotPlacement, SimulationDiverged
 from motion_nodes.extras.sim.drive_targets import JointTargets
 from motion_nodes.ros import qos
@@ -286,6 +288,13 @@ class SimulationParams(NodeParams):
         doc="Robots to simulate, each as [NAMESPACE:=]ROBOT[@X,Y,YAW], in m and rad.",
         read_only=True,
     )
+    initial_positions: tuple[str, ...] = param(
+        (),
+        doc="Positions of joints at the start instead of those of the state home, each as "
+        "[NAMESPACE/]JOINT=VALUE, in rad or m. The bring-up sets it from an initial_positions.yaml "
+        "of MoveIt.",
+        read_only=True,
+    )
     real_time_factor: float = param(
         1.0, doc="Ratio of simulated time to real time.", gt=0.0, le=10.0
     )
@@ -310,6 +319,41 @@ class SimulationParams(NodeParams):
 S = TypeVar("S", bound=SimulationParams)
 
 
+def begun_at(robot: Robot, namespace: str, entries: Sequence[str]) -> Robot:
+    """Return a robot whose state at the start has other positions of some joints.
+
+    Args:
+        robot: the robot.
+        namespace: of the robot; entries of others are passed over.
+        entries: see :attr:`SimulationParams.initial_positions`.
+
+    Raises:
+        InvalidConfig: an entry of another form, or a position outside the limits.
+        UnknownJoint: a joint that the robot does not have.
+    """
+    home, limits = np.array(robot.home), robot.limits
+    for entry in entries:
+        word, _, number = entry.partition("=")
+        space, _, joint = word.rpartition("/")
+        if space != namespace:
+            continue
+        if joint not in limits.names:
+            raise UnknownJoint(joint, limits.names, robot.name)
+        k = limits.names.index(joint)
+        low, high = float(limits.lower[k]), float(limits.upper[k])
+        try:
+            home[k] = float(number)
+        except ValueError:
+            home[k] = math.nan
+        if not low <= home[k] <= high:
+            raise InvalidConfig(
+                f"initial_positions has '{entry}'; each entry is [NAMESPACE/]JOINT=VALUE, with "
+                f"{low:g} <= VALUE <= {high:g} for '{joint}'",
+                field="initial_positions",
+            )
+    return dataclasses.replace(robot, home=frozen(home)) if entries else robot
+
+
 class SimulationNode(MotionNode[S]):
     """Runs a cell of simulated robots, paced by real time."""
 
@@ -330,7 +374,11 @@ class SimulationNode(MotionNode[S]):
         names = [p.namespace.replace("/", "_") or f"robot_{i}" for i, p in enumerate(places)]
         self.cell = self.make_cell(
             [
-                RobotPlacement(load_description(p.robot), name, p.X_WR)
+                RobotPlacement(
+                    begun_at(load_description(p.robot), p.namespace, self.params.initial_positions),
+                    name,
+                    p.X_WR,
+                )
                 for p, name in zip(places, names, strict=True)
             ]
         )

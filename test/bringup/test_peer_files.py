@@ -358,6 +358,16 @@ def test_the_dead_band_of_a_velocity_smoother(tmp_path, bands):
     assert any("is used for deadband_velocity; the rest" in note for note in notes)
 
 
+def test_a_simulation_starts_at_initial_positions(tmp_path):
+    data = {"initial_positions": {"panda_joint1": 0.5, "panda_joint4": -2, "panda_joint2": 9.0,
+                                  "elbow": 0.1}}  # fmt: skip
+    specs, notes = suite(tmp_path, "a:=franka", yaml.safe_dump(data))
+    given = specs["mock_sim"].parameters["initial_positions"]
+    assert given == ["a/panda_joint1=0.5", "a/panda_joint4=-2.0"]
+    (note,) = notes
+    assert "panda_joint2, elbow have no effect" in note or "elbow, panda_joint2" in note
+
+
 def test_a_file_without_need_is_read_itself(tmp_path):
     data = {"diff_drive_controller": {"ros__parameters": {"wheel_radius": 0.04}}}
     specs, _ = suite(tmp_path, "jetbot", yaml.safe_dump(data))

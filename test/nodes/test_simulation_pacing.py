@@ -4,16 +4,17 @@
 import time
 
 import pytest
-from joint_client import ARM, HOME
+from joint_client import ARM, FRANKA, HOME
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from ros_client import RosClient
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
-from std_srvs.srv import SetBool
+from std_srvs.srv import SetBool, Trigger
 
+from motion_nodes.errors import MotionError
 from motion_nodes.extras.sim.backend import RobotBackend
 from motion_nodes.nodes.mock_sim import MockSimNode
-from motion_nodes.nodes.simulation import STANDING_PERIOD
+from motion_nodes.nodes.simulation import STANDING_PERIOD, begun_at
 from motion_nodes.ros import qos
 from motion_nodes.ros.joint_topics import set_stamp
 
@@ -118,3 +119,36 @@ def test_it_is_two_periods_unless_given(ros, monkeypatch, rate, given, expected)
         assert used[-1].latency == pytest.approx(expected)
     finally:
         node.destroy_node()
+
+
+@pytest.mark.parametrize("executable", ["mock_sim", "mujoco_sim"])
+def test_a_simulation_starts_and_restarts_at_initial_positions(suite, client, executable):
+    begin = {"panda_joint1": 0.5, "panda_joint4": -2.0}
+    entries = [f"left/{joint}={value}" for joint, value in begin.items()]
+    suite.node(executable, robots=["left:=franka", "right:=franka@2,0,0"],
+               initial_positions=entries)  # fmt: skip
+    names = ("left", "right")
+    heard = {n: client.listen(JointState, f"/{n}/joint_states", BEST_EFFORT) for n in names}
+
+    def positions(name: str) -> dict[str, float]:
+        message = heard[name].newest
+        return dict(zip(message.name, message.position, strict=True))
+
+    home = dict(zip(FRANKA.joint_names, FRANKA.home.tolist(), strict=True))
+    for _ in range(2):
+        client.wait(lambda: all(heard.values()), "states")
+        for name, expected in (("left", home | begin), ("right", home)):
+            found = positions(name)
+            for joint in begin:
+                assert found[joint] == pytest.approx(expected[joint], abs=0.02)
+        assert client.call(Trigger, f"/{executable}/reset").success
+        for each in heard.values():
+            each.clear()
+
+
+@pytest.mark.parametrize("entry", ["elbow=1.0", "panda_joint1=9.0", "panda_joint1",
+                                   "panda_joint1=x"])  # fmt: skip
+def test_wrong_initial_positions_are_named(entry):
+    with pytest.raises(MotionError, match="elbow" if "elbow" in entry else "JOINT=VALUE"):
+        begun_at(FRANKA, "", [entry])
+    assert begun_at(FRANKA, "other", [entry]).home.tolist() == FRANKA.home.tolist()
