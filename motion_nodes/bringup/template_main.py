@@ -139,6 +139,7 @@ def become(
     os.environ.update({name: str(number) for name, number in pipes.items()})
     # As in stop_quietly, which the module calls: until then Ctrl-C ends it without a traceback.
     signal.signal(signal.SIGINT, lambda _number, _frame: os._exit(0))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     sys.argv = [command[2], *command[3:]]
     runpy.run_module(command[2], run_name="__main__", alter_sys=True)
 
@@ -146,7 +147,8 @@ def become(
 def main() -> None:
     """Serve requests until the connection ends."""
     parent = os.getppid()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Blocked instead of ignored, so that a stop that meets a new fork waits for its handler.
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     connection = socket.socket(fileno=int(sys.argv[1]))
     title = ProcessTitle()
     title.set([sys.executable, "-m", "motion_nodes.bringup.template_main"])

@@ -68,6 +68,21 @@ def test_a_fork_is_a_child_of_this_process_with_its_own_command_line(template):
     process.send_signal(signal.SIGKILL)
 
 
+def test_a_stop_that_meets_a_new_fork_ends_it(template, monkeypatch):
+    def stopped(timeout, reply=template._reply):
+        pid = reply(timeout)
+        os.kill(pid, signal.SIGINT)  # before the fork has set its handlers
+        return pid
+
+    monkeypatch.setattr(template, "_reply", stopped)
+    quiet = {**os.environ, "ROS_AUTOMATIC_DISCOVERY_RANGE": "OFF"}
+    process = template.fork(SIMULATION, quiet, {})
+    try:
+        assert process.wait(20.0) == 0
+    finally:
+        process.send_signal(signal.SIGKILL)
+
+
 def test_other_commands_are_not_forked(template):
     assert template.fork([sys.executable, "-c", "pass"], {}, {}) is None
     assert template.fork(["true"], {}, {}) is None
