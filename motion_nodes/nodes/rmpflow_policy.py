@@ -336,7 +336,8 @@ class RmpflowPolicyNode(RobotNode[Any]):
         self._check_preemption()
         self._inputs.take(now)
         # A motion begins when the robot's state is given.
-        waits = follower.silent or not self._prepared.is_set()
+        unused = follower.silent and not follower.escaping
+        waits = unused or not self._prepared.is_set()
         robot = None if waits else self._read_robot(now_ns)
         self._apply_scene(now)
         if follower.silent:

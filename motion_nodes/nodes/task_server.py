@@ -282,7 +282,8 @@ class TaskServerNode(RobotNode[TaskServerParams]):
         self._base: NavigatedBase | None = None
         self._actions: TaskActionServer | None = None
         self.task = ServedTask()
-        """The newest task."""
+        """The newest task; an older plan that waits for a confirmation is kept if it is refused."""
+        self._count = 0
         self._remote = ExecutorQueue(self)
 
     def configure(self) -> None:
@@ -407,8 +408,8 @@ class TaskServerNode(RobotNode[TaskServerParams]):
         """
         if self._busy():
             raise TaskError(BUSY.text, BUSY.code)
-        self.task.cancel(REPLACED)
-        task = self.task = ServedTask(text, self.task.number + 1)
+        self._count += 1
+        task = ServedTask(text, self._count)
         try:
             order = parse_order(text)
             task.text, task.plan_only = order.task, order.plan_only
@@ -420,7 +421,15 @@ class TaskServerNode(RobotNode[TaskServerParams]):
             text = "; ".join((str(error), *ambiguities))
             task.refusal = Reason(reason_of(error).code, text)
             self.warn("task", f"task refused: {error}")
+            if self.task.waits:
+                # Its sender reads the refusal in one status; the plan that waits is kept.
+                self._send_status(task.status(self._robot.observe()))
+                self.task.notes.append(f"'{task.text[:MAX_TEXT_SHOWN]}' was refused: {text}")
+            else:
+                self.task = task
             return task
+        self.task.cancel(REPLACED)
+        self.task = task
         if not task.plan_only and not self.params.confirm:
             self._execute(task)
         return task
@@ -451,12 +460,15 @@ class TaskServerNode(RobotNode[TaskServerParams]):
         state = self._robot.observe()
         status = self.task.status(state)
         if status != self._published:
-            self._published = status
-            self._status.publish(String(data=json.dumps(status)))
+            self._send_status(status)
         names = (*sorted(state.objects), "", *state.places)
         if names != self._names:
             self._names = names
             self._schema_out.publish(String(data=json.dumps(plan_schema(state))))
+
+    def _send_status(self, status: dict[str, Any]) -> None:
+        self._published = status
+        self._status.publish(String(data=json.dumps(status)))
 
     def _hand_links(self) -> frozenset[str]:
         """Return the links of the gripper, which may touch the held object."""

@@ -217,6 +217,26 @@ def test_goals_that_are_refused(tasks, name, goal, code):
     assert tasks.status["state"] != "running"
 
 
+def test_a_refused_order_keeps_the_plan_that_waits(tasks):
+    client = tasks.client
+    assert client.set_parameters(SERVER, confirm=True).successful
+    try:
+        waiting = tasks.ask("go home", "waiting for ~/confirm")
+        for text in ("dance", "pick up the banana", "["):
+            tasks.ask(text, "refused")
+            tasks.until(lambda s: s["number"] == waiting["number"])
+        goal = Pickup.Goal(target_name="banana")
+        status, result = tasks.actions.send(Pickup, "pickup", goal).result()
+        assert (status, result.error_code.val) == (ABORTED, Codes.INVALID_OBJECT_NAME)
+        tasks.until(lambda s: len(s["events"]) == 4 and s["number"] == waiting["number"])
+        assert "banana" in tasks.status["events"][-1]
+        assert tasks.status["plan"] == waiting["plan"]
+        assert client.call(Trigger, f"{SERVER}/confirm").success
+        tasks.until(lambda s: s["state"] == "succeeded")
+    finally:
+        assert client.set_parameters(SERVER, confirm=False).successful
+
+
 @pytest.mark.long
 def test_a_language_model_drives_the_suite_over_mcp(tasks):
     """A real MCP client over stdin and stdout, as applications start the server."""

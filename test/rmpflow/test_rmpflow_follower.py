@@ -461,6 +461,54 @@ def test_a_target_out_of_reach_is_reported_and_not_tried_again():
     escaping(robot)
 
 
+class Passing:
+    """A ball that moves, seen at 50 Hz with noise."""
+
+    def __init__(self, at, rng):
+        self.rng, self.at, self.velocity = rng, np.array(at), np.array([0.0, -0.1, 0.0])
+        self.shown = -1.0
+
+    def __call__(self, now):
+        self.at = self.at + self.velocity * DT
+        if now - self.shown >= 0.02:
+            self.shown = now
+            seen = self.at + self.rng.normal(scale=0.001, size=3)
+            objects = dict(POLICY.scene.objects)
+            objects["ball"] = world_object("ball", Sphere(0.05), from_xyz_rpy(seen))
+            POLICY.set_scene(Scene(objects=objects), now)
+
+
+@pytest.mark.long
+def test_no_planner_moves_the_robot_while_an_obstacle_approaches():
+    robot = Robot(escape=True, escape_pause=1.0)
+    follower = robot.follower
+    trapped(robot)
+    while robot.run(0.1) is Phase.FOLLOWING and robot.speeds[-1] > 0.02:
+        assert robot.now < 8.0
+    ball = Passing(robot.tool[:3, 3] + (0.0, 0.38, 0.0), np.random.default_rng(1))
+    for _ in range(44):
+        robot.run(0.05, ball)
+        assert follower.escape_target is None
+    assert follower.phase is Phase.STUCK
+    assert "ball moves" in follower.text
+    # At rest, even if its pose is noisy, it delays no plan.
+    ball.velocity = np.zeros(3)
+    end = robot.now + 4.0
+    while follower.escape_target is None:
+        robot.run(0.05, ball)
+        assert robot.now < end
+    robot.run(0.5, ball)
+    assert follower.escape_target is not None
+    # One that comes close while the planner moves the robot is avoided.
+    ball.velocity, told = np.array([0.0, -0.1, 0.0]), len(robot.told)
+    while follower.escape_target is not None:
+        robot.run(DT, ball)
+        assert robot.now < end + 4.0
+    robot.run(0.2, ball)
+    assert len(robot.told) > told
+    assert POLICY.clearance() > 0.0
+
+
 def test_a_target_out_of_reach_is_tried_again_with_another_orientation():
     robot = Robot(escape=True)
     trapped(robot)

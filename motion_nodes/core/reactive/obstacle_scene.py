@@ -36,6 +36,7 @@ _FASTEST = 3.0  # [m/s, rad/s] faster changes are teleports, not motion
 _LEAST_HOLD = 0.1  # [s] min time that a twist estimate is held
 _MAX_HORIZON = 0.3  # [s] max time of prediction
 _MAX_AGE = 0.5  # [s] max age of an observation; older stamps are those of another clock
+_WINDOW = 0.5  # [s] min time over which a mean velocity is measured
 _HALF_TURN = -0.99  # trace of a rotation matrix below which its axis is ill-defined
 _STILL = np.zeros(6)
 FIELD_REACH = 0.5
@@ -54,6 +55,10 @@ class _Seen:
     received: float
     twist: Array
     interval: float
+    drift: Array
+    """Mean velocity over the last window, which noise hardly changes [m/s], shape (3,)."""
+    window: tuple[float, Array]
+    """Begin of the current window, and the position then."""
 
     @property
     def until(self) -> float:
@@ -93,22 +98,36 @@ class ObstacleMotion:
 
     def _look(self, item: WorldObject, now: float, age: float) -> _Seen:
         known, at = self._seen.get(item.name), now - age
+        here = item.X_WO[:3, 3]
         if known is None:
-            return _Seen(item, at, now, _STILL, 0.0)
+            return _Seen(item, at, now, _STILL, 0.0, _STILL[:3], (at, here))
         if known.item is item:
             return known
         if known.item.X_WO.tobytes() == item.X_WO.tobytes():
             return replace(known, item=item)
         interval = at - known.at
         if interval <= 0.0:
-            return _Seen(item, at, now, known.twist, known.interval)
-        return _Seen(item, at, now, _twist(known.item.X_WO, item.X_WO, interval), interval)
+            return replace(known, item=item, at=at, received=now)
+        twist, drift, window = (
+            _twist(known.item.X_WO, item.X_WO, interval),
+            known.drift,
+            known.window,
+        )
+        if twist is _STILL or now > known.until:
+            drift, window = _STILL[:3], (known.at, known.item.X_WO[:3, 3])
+        if twist is not _STILL and at - window[0] >= _WINDOW:
+            drift, window = (here - window[1]) / (at - window[0]), (at, here)
+        return _Seen(item, at, now, twist, interval, drift, window)
 
     def twists(self, now: float) -> Mapping[str, Array]:
         """Return the twists of moving objects in the world: linear [m/s], angular [rad/s], (6,)."""
         twists = {name: seen.twist for name, seen in self._seen.items() if _moves(seen, now)}
         self._moving = bool(twists)
         return twists
+
+    def drifts(self, now: float) -> Mapping[str, Array]:
+        """Return mean velocities of moving objects in the world [m/s], shape (3,) each."""
+        return {name: seen.drift for name, seen in self._seen.items() if _moves(seen, now)}
 
     def poses(self, now: float) -> Mapping[str, Array]:
         """Return the poses of moving objects in the world, predicted by constant twists, (4, 4)."""
@@ -380,6 +399,8 @@ class MovingScene:
         self._twists: dict[str, Array] = {}
         self._time = 0.0
         self._packer = ObstaclePacker(self._evaluator.spheres.links)
+        self._lone = ObstaclePacker(self._evaluator.spheres.links)
+        """Packs one object at a time."""
         self._field: FieldObstacles | None = None
         self._evaluator.set_carried(np.empty((0, 4)))
         self._refresh()
@@ -445,6 +466,30 @@ class MovingScene:
     def twists(self) -> dict[str, Array]:
         """Twists of objects in the world: linear [m/s], angular [rad/s], shape (6,) each."""
         return dict(self._twists)
+
+    def approaching(self, q: Array, lead: float) -> str:
+        """Return the name of a moving object that may reach the robot; empty if none does.
+
+        It may if its distance is less than the way of its origin, in whatever direction.
+
+        Args:
+            q: positions of the evaluator's joints [rad or m].
+            lead: time within which it may reach the robot [s].
+        """
+        drifts = {**self._motion.drifts(self._time), **{k: v[:3] for k, v in self._given.items()}}
+        poses, found = self._motion.poses(self._time), ""
+        for name, drift in drifts.items():
+            way = lead * float(np.linalg.norm(drift))
+            item = self.scene.objects.get(name)
+            if way == 0.0 or item is None:
+                continue
+            alone = replace(self.scene, objects={name: item})
+            self._evaluator.set_obstacles(self._lone.packed(alone, self.X_BW, None, poses))
+            if float(self._evaluator.clearances(q).min(initial=np.inf)) < way:
+                found = name
+                break
+        self._evaluator.set_obstacles(self._packed)
+        return found
 
     def _refresh(self) -> None:
         self._twists = {**self._motion.twists(self._time), **self._given}

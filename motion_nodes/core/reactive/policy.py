@@ -528,6 +528,15 @@ class RmpflowPolicy:
             return float("inf")
         return float(self._evaluator.clearances(self._whole_q()).min(initial=np.inf))
 
+    def approaching(self, active_q: Array, lead: float) -> str:
+        """Return the name of a moving object that may reach the robot; empty if none does.
+
+        Args:
+            active_q: positions of the active joints [rad or m], shape (n,).
+            lead: time within which it may reach the robot [s].
+        """
+        return self._surroundings.approaching(np.concatenate((active_q, self._watched_q)), lead)
+
     @property
     def seen_positions(self) -> Array:
         """Positions of the active joints as used by the RMPs [rad or m], shape (n,)."""

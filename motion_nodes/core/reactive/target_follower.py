@@ -10,7 +10,8 @@ starting near its posture the policy finds a path. Obstacles and limits are resp
 retreat, and no planner is needed. A planner may solve cases that the retreat does not, and is tried
 first if available; if it fails, the posture is tried, and the planner again later. A target that
 the planner reports as unreachable or in collision is not tried again until it moves or the scene
-changes.
+changes. Plans ignore that obstacles move: no planner is called while one approaches, and the policy
+takes over from a plan when one comes close.
 """
 
 from __future__ import annotations
@@ -64,6 +65,10 @@ _PERIOD = 0.003
 _UNKNOWN = Errors(float("nan"), float("nan"), float("nan"))
 _LONGEST_STOP = 2.0
 """Max duration of a stop [s]."""
+_PASSING = 2.0
+"""Time within which an obstacle may not reach the robot when a planner is called [s]."""
+_CLOSE = 0.7
+"""Time within which an obstacle may not reach the robot while a planner moves it [s]."""
 _NEW_TARGET = 0.05
 """Distance by which a target must move to allow another plan [m]; 1 rad counts as 0.1 m."""
 
@@ -354,6 +359,12 @@ class Follower:
         return self.phase in SILENT
 
     @property
+    def escaping(self) -> bool:
+        """Whether a planner moves the robot, or is about to."""
+        about_to = self.phase is Phase.STOPPING and self._next[0] is Phase.ESCAPING
+        return about_to or self.phase is Phase.ESCAPING
+
+    @property
     def leading(self) -> bool:
         """Whether a motion has begun and not ended."""
         return self._motion.positions is not None and not self.silent
@@ -408,6 +419,8 @@ class Follower:
         self._check_age(now)
         if robot is not None and not self.silent:
             self._check_robot(robot, now)
+        if robot is not None and self.escaping:
+            self._check_escape(robot)
         if self.silent or dt <= 0.0 or (robot is None and self._motion.positions is None):
             self.policy.elapse(max(dt, 0.0))
             return None
@@ -509,6 +522,14 @@ class Follower:
             if fault:
                 self.lose(fault)
 
+    def _check_escape(self, robot: RobotMotion) -> None:
+        """Take over from a planner if a moving obstacle comes close."""
+        if self.policy.approaching(robot.q, _CLOSE):
+            self.policy.forget_progress()
+            if self.phase is Phase.ESCAPING:
+                self._rest(Phase.FOLLOWING)
+            self.phase, self.reason = Phase.FOLLOWING, ""
+
     def _stands(self) -> bool:
         """Return whether the newest reference is at rest."""
         own = self.policy.get_internal_robot_joint_states()
@@ -562,7 +583,10 @@ class Follower:
         if not isinstance(self.command, PoseCommand):
             return
         X_WT = self.command.X_WT
-        if self._escape_attempts.may_ask_planner(self.settings, now):
+        moving = self.policy.approaching(self.policy.seen_positions, _PASSING)
+        if moving:
+            self.reason = f"{why}; {moving} moves, and must pass or rest before another try"
+        elif self._escape_attempts.may_ask_planner(self.settings, now):
             self._escape_attempts.X_WT = X_WT
             self._stop(Phase.ESCAPING, "stuck; a planner moves the arm to the target", keep=True)
         elif self._escape_attempts.retreat(self.settings):

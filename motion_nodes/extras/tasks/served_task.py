@@ -55,6 +55,8 @@ class ServedTask:
     """Executes the plan, from its start on."""
     canceled: Reason = NO_REASON
     """Why it was canceled before it began, if it was."""
+    notes: list[str] = field(default_factory=list)
+    """Orders that were refused while it waited."""
 
     @property
     def state(self) -> str:
@@ -127,6 +129,7 @@ class ServedTask:
             "objects": sorted(world.objects),
             "held": world.held,
             "examples": example_sentences(world),
+            "events": self.notes[-EVENTS_SHOWN:],
         }
         if runner is not None:
             events = [event.text for event in runner.events[-EVENTS_SHOWN:]]
