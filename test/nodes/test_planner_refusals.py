@@ -87,6 +87,14 @@ def with_point(**fields):
     return message
 
 
+def pushing():
+    """Return a trajectory with efforts, which need the command interface effort."""
+    message = with_point()
+    for point in message.points:
+        point.effort = [1.0] * 7
+    return message
+
+
 @pytest.mark.parametrize(
     ("message", "words"),
     [
@@ -96,7 +104,10 @@ def with_point(**fields):
         (with_point(positions=[1e300, *START[1:]]), "1e+300"),
         (with_point(velocities=[0.0]), "point 0 has no velocities for 7 joints"),
         (trajectory(ARM, [START, START], [1.0, 0.5]), "point 1"),
+        (with_point(effort=[1.0] * 7), "point 0 has no effort"),
         (trajectory([*ARM[:6], ARM[0]], [START], [0.0]), "more than once"),
+        (trajectory(ARM, [START, START], [0.0, 1.0], [[0.0] * 7, [0.1] * 7]), "at the last point"),
+        (pushing(), "points have efforts"),
         (trajectory(ARM, [], []), "no points"),
     ],
 )
@@ -113,6 +124,20 @@ def test_a_malformed_trajectory_is_refused_and_leaves_the_active_motion(planner,
     assert not active.done
     assert active.cancel()
     active.result()
+    planner.arm.rest()
+
+
+def test_a_trajectory_that_ends_in_motion_is_executed_where_the_controller_accepts_it(planner):
+    start = planner.arm.joints[ARM[0]]
+    message = trajectory(ARM[:1], [[start], [start + 0.05]], [0.0, 0.5], [[0.0], [0.1]])
+    allowed = "allow_nonzero_velocity_at_trajectory_end"
+    change = planner.client.set_parameters
+    assert change("/joint_trajectory_controller", **{allowed: True}).successful
+    try:
+        status, result = planner.execute(message).result()
+        assert status == SUCCEEDED, result.error_code.message
+    finally:
+        assert change("/joint_trajectory_controller", **{allowed: False}).successful
     planner.arm.rest()
 
 

@@ -349,7 +349,7 @@ class MoveActions:
         try:
             # Before the claim: an invalid trajectory preempts no motion.
             message = leader_trajectory(trajectory.joint_trajectory, robot.tree)
-            checked = trajectory_from(message, robot.joint_names)
+            checked = self._host.execution.checked(message, robot.joint_names)
             limits = robot.limits.select(checked.joint_names)
             problem = validate(checked.settled(limits), limits)
             if problem is not None:

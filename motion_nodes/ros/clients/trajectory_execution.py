@@ -23,16 +23,25 @@ import numpy as np
 from action_msgs.msg import GoalStatus
 from control_msgs.action import FollowJointTrajectory
 from moveit_msgs.msg import MoveItErrorCodes
+from rcl_interfaces.srv import GetParameters
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from motion_nodes.core.robot.limits import joint_indices
+from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory as CoreTrajectory
 from motion_nodes.core.trajectory.trajectory_checks import START_TOO_FAR
+from motion_nodes.errors import InvalidCommand
+from motion_nodes.ros import qos
 from motion_nodes.ros.clients.client_node import action_client
 from motion_nodes.ros.concurrency.loops import ExecutorQueue
 from motion_nodes.ros.current_state import CurrentStateMonitor
 from motion_nodes.ros.joint_topics import stamp_ns
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
-from motion_nodes.ros.messages.trajectory_messages import fill_seconds, seconds
+from motion_nodes.ros.messages.trajectory_messages import (
+    TrajectoryRules,
+    fill_seconds,
+    seconds,
+    trajectory_from,
+)
 from motion_nodes.ros.names import JOINT_CONTROLLER
 from motion_nodes.ros.node import FramedParams, MotionNode
 from motion_nodes.ros.parameters import param
@@ -58,6 +67,11 @@ CONTROLLER_CODES = {
     Results.GOAL_TOLERANCE_VIOLATED: Codes.CONTROL_FAILED,
 }
 """MoveIt's error code for each error code of FollowJointTrajectory."""
+DEFAULT_RULES = TrajectoryRules(end_velocity=False)
+"""What a controller accepts unless its parameters say otherwise."""
+RULE_PARAMETERS = (
+    "allow_nonzero_velocity_at_trajectory_end", "command_interfaces", "command_interface",
+)  # fmt: skip
 ANSWER_TIMEOUT = 3.0
 """[s] Timeout of the controller's response and of its feedback, in wall time; feedback is not
 expected while simulated time does not advance."""
@@ -116,6 +130,35 @@ class TrajectoryClient:
         self._jobs = jobs
         self.action = f"{controller}/follow_joint_trajectory"
         self._client = action_client(node, FollowJointTrajectory, self.action)
+        self._parameters = node.create_client(
+            GetParameters, f"{controller}/get_parameters", qos_profile=qos.SERVICES
+        )
+
+    def rules(self) -> TrajectoryRules:
+        """Return what the controller accepts in trajectories; blocks, not for the executor.
+
+        Without a response: what it accepts by default.
+        """
+        answered, values = threading.Event(), []
+
+        def ask() -> None:
+            if not self._parameters.service_is_ready():
+                answered.set()
+                return
+            request = GetParameters.Request(names=RULE_PARAMETERS)
+            self._parameters.call_async(request).add_done_callback(note)
+
+        def note(done: Any) -> None:
+            values.extend(done.result().values)
+            answered.set()
+
+        self._jobs.submit(ask)
+        answered.wait(ANSWER_TIMEOUT)
+        if len(values) != len(RULE_PARAMETERS):
+            return DEFAULT_RULES
+        moving, several, single = values
+        interfaces = list(several.string_array_value) or [single.string_value]
+        return TrajectoryRules(end_velocity=moving.bool_value, efforts="effort" in interfaces)
 
     @property
     def ready(self) -> bool:
@@ -170,8 +213,9 @@ class TrajectoryClient:
             sent.measured.append((now, positions))
 
     def destroy(self) -> None:
-        """Destroy the client."""
+        """Destroy the clients."""
         self._client.destroy()
+        self._node.destroy_client(self._parameters)
 
     # ---- in the executor
 
@@ -374,6 +418,23 @@ class TrajectoryExecution:
             motion = ExecutedMotion(self._count, label, self._client)
             self._motions.append(motion)
         return motion
+
+    def checked(self, message: JointTrajectory, joint_names: Sequence[str]) -> CoreTrajectory:
+        """Return a trajectory that the controller's rules allow; in a thread that may block.
+
+        Args:
+            message: the trajectory.
+            joint_names: joints of the robot.
+
+        Raises:
+            InvalidCommand: an invalid trajectory, or one that the controller would refuse.
+            UnknownJoint: a joint that the robot does not have.
+        """
+        try:
+            return trajectory_from(message, joint_names, DEFAULT_RULES)
+        except InvalidCommand:
+            # Its parameters may allow it.
+            return trajectory_from(message, joint_names, self._client.rules())
 
     def claim(self, motion: ExecutedMotion, joints: Sequence[str]) -> None:
         """Assign joints to a motion; of motions with common joints only the newest continues.
