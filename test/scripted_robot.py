@@ -33,6 +33,8 @@ class ScriptedRobot:
         self._late: deque[tuple[float, JointState]] = deque()
         self.wraps: frozenset[str] = frozenset()
         """Joints whose positions are reported in [-pi, pi)."""
+        self.offsets: dict[str, float] = {}
+        """Errors of encoders [rad or m]."""
         self._velocities = dict.fromkeys(home, 0.0)
         self._targets = dict(home)
         self._node = Node("test_scripted_robot", use_global_arguments=False)
@@ -74,7 +76,7 @@ class ScriptedRobot:
                 q = float(min(max(target, lower), upper))
                 self._velocities[name] = (q - self.q[name]) / dt
                 self.q[name] = q
-            reported = self.q[name]
+            reported = self.q[name] + self.offsets.get(name, 0.0)
             if name in self.wraps:
                 reported = (reported + math.pi) % math.tau - math.pi
             message.position.append(reported)

@@ -167,7 +167,8 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         self._fresh = self._fresh or fresh
         if self._monitor.update(self._outputs.sent, fresh=fresh, started=not self._unstarted):
             self._update_actions(0.0)
-        if fresh and self._unstarted and not self._state.rival and not self._before_jump(now):
+        known = fresh and not self._state_lost  # of all joints
+        if known and self._unstarted and not self._before_jump(now):
             self._start()
         self._brief = self._follows_a_stream()
         if self._brief:
@@ -446,7 +447,14 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
             gripper.update(state.position, state.velocity, state.effort, dt, at)
 
     def _reset(self) -> str:
-        """Discard all commands, come to rest, and hold the measured positions."""
+        """Discard all commands, come to rest, and hold the measured positions.
+
+        Positions that were reported after a jump, and not used so far, count as measured.
+        """
+        jumped = self._state.jumped() if self._unstarted else ()
+        if jumped and not self.stop_reason:
+            self._state.forget()
+            return f"the reported positions of {', '.join(jumped)} are used from now on"
         refusal = self.stop_reason or self.state_fault()
         if refusal:
             raise MotionError(refusal)

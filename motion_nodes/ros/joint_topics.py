@@ -25,7 +25,7 @@ from motion_nodes.core.control.state_plausibility import (
     StatePlausibility,
     encoder_turns,
 )
-from motion_nodes.core.robot.bounds import JOINT_STATE, NAMES, VELOCITY
+from motion_nodes.core.robot.bounds import JOINT_STATE, LATENESS, NAMES, VELOCITY
 from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.concurrency.repeated_cycles import RepeatedInput, RepeatedOutput
@@ -89,6 +89,8 @@ class JointLayout:
     """Indices into the message, shape (k,)."""
     by_velocity: NDArray[np.bool_] | None
     """Which of them are read by velocity, shape (k,); None for none."""
+    repeated: tuple[tuple[int, int], ...]
+    """Indices of the reader's joints that occur again: the last one, and an earlier one."""
 
     @classmethod
     def of(
@@ -106,7 +108,20 @@ class JointLayout:
         places = np.array([place for place, _ in pairs], dtype=np.intp)
         columns = np.array([column for _, column in pairs], dtype=np.intp)
         chosen = by_velocity[places]
-        return cls(len(names), places, columns, chosen if chosen.any() else None)
+        known = frozenset(joints)
+        again = tuple(
+            (where[name], i) for i, name in enumerate(names) if name in known and where[name] != i
+        )
+        return cls(len(names), places, columns, chosen if chosen.any() else None, again)
+
+    def contradiction(self, *channels: NDArray[np.float64]) -> int | None:
+        """Return the index of a name that occurs again with another value; None without one.
+
+        Args:
+            channels: the message's, each empty or of the length of its names.
+        """
+        pairs = ((i, j, values) for i, j in self.repeated for values in channels if len(values))
+        return next((i for i, j, values in pairs if values[i] != values[j]), None)
 
     def values(self, channel: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return a channel's values of the reader's joints, shape (k,); NaN if it is empty."""
@@ -378,6 +393,8 @@ class JointStateReader:
         """Whether the last update read no message, or only repetitions of the state before it."""
         self._received_at: Array = np.full(n, -np.inf)
         """Time of each joint's newest state on ``time.monotonic()`` [s], shape (n,)."""
+        self._reported_at: Array = np.full(n, -np.inf)
+        """The same of its newest report, whether it was used or not."""
         self._oldest = -float("inf")
         self._messages, self._repeated = JointSampleReader(), RepeatedValues()
         self._places: NDArray[np.intp] = np.empty(0, np.intp)
@@ -443,6 +460,7 @@ class JointStateReader:
     def _note_repetition(self, stamp: int, number: int | None) -> None:
         self._oldest, self.stamp_ns = time.monotonic(), stamp
         self._received_at.fill(self._oldest)
+        self._reported_at.fill(self._oldest)
         if self.encoders.used:
             self.encoders.rest(stamp)
         if self._sources is not None:
@@ -472,6 +490,11 @@ class JointStateReader:
             The time of the oldest of their newest states; minus infinity before the first.
         """
         return float(self._received_at[joints].min())
+
+    def jumped(self) -> tuple[str, ...]:
+        """Return the joints of which only implausible positions are reported."""
+        jumped = self._reported_at > self._received_at + LATENESS
+        return tuple(name for name, at in zip(self.joint_names, jumped, strict=True) if at)
 
     def age(self) -> float:
         """Return the wall time since the oldest joint state [s]; infinite before the first."""
@@ -562,6 +585,11 @@ class JointStateReader:
             return
         if not len(layout.places):
             return
+        twice = layout.contradiction(sample.position, sample.velocity) if layout.repeated else None
+        if twice is not None:
+            name = sample.joint_names()[twice]
+            self.problem = f"a message names {name} twice, with different values"
+            return
         position, velocity = layout.values(sample.position), layout.values(sample.velocity)
         effort = layout.values(sample.effort if len(sample.effort) == count else sample.effort[:0])
         by_velocity = layout.by_velocity
@@ -580,6 +608,7 @@ class JointStateReader:
             position, shift = self.encoders.unwrap(places, sample.stamp_ns, raw, velocity, since)
         if self._plausibility is not None:
             possible = self._possible(places, position, sample.stamp_ns)
+            self._reported_at[places[good]] = time.monotonic()
             if possible is not None:
                 good, all_good = good & possible, False
         reported = velocity
@@ -608,9 +637,10 @@ class JointStateReader:
         assert self._plausibility is not None
         if not np.count_nonzero(np.abs(position - self.position[places]) > MEASURED_NOISE):
             return None
-        # Simulated time may run faster than real time.
+        # Simulated time may run faster than real time. A joint that was reported meanwhile has not
+        # moved there in the time since its last plausible state: its encoder has jumped.
         passed = min(max((stamp_ns - self.stamp_ns) * 1e-9, 0.0), MAX_STEP_TIME)
-        dt = np.maximum(time.monotonic() - self._received_at[places], passed)
+        dt = np.maximum(time.monotonic() - self._reported_at[places], passed)
         possible = self._plausibility.possible(places, self.position[places], position, dt)
         if possible.all():
             return None
@@ -619,13 +649,14 @@ class JointStateReader:
         joint = self.joint_names[places[i]]
         self.problem = (
             f"{joint} is reported at {position[i]:.4g} after {self.position[places[i]]:.4g}, "
-            "more than its velocity limit allows; check for a second publisher and the encoder"
+            "more than its velocity limit allows; check for a second publisher and the encoder, "
+            "then call ~/reset of the joint controller"
         )
         return possible
 
     def forget(self) -> None:
         """Accept any next position, as after a jump of time."""
-        self._received_at[:] = -np.inf
+        self._received_at[:] = self._reported_at[:] = -np.inf
         if self.encoders.used:
             self.encoders.forget()
         self._repeated.forget()

@@ -8,6 +8,7 @@ from joint_client import ABORTED, ARM, CONTROLLER, HOME, SUCCEEDED, Call, JointC
 from ros_client import RosClient
 from scripted_robot import ScriptedRobot
 from sensor_msgs.msg import JointState
+from std_srvs.srv import Trigger
 
 from motion_nodes.core.robot.loader import load_robot
 
@@ -156,6 +157,56 @@ def test_states_that_are_late_by_more_than_the_lag_are_told(arm, robot):
     finally:
         robot.delay = 0.0
     works_again(arm)
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("error", [2.0 * np.pi, -1.0])
+def test_an_encoder_that_jumps_moves_nothing(arm, robot, error):
+    """In a motion and at rest, however long it lasts, also where drives do not use that encoder."""
+    assert arm.client.set_parameters(CONTROLLER, state_timeout=0.5).successful
+    call = begin(arm)
+    robot.offsets = {ARM[0]: error}
+    try:
+        aborted(call, "more than its velocity limit allows")
+        for _ in range(8):
+            arm.client.spin(0.3)
+            commands_rest(arm)
+        is_refused(arm, "state is not known")
+        robot.offsets = {}
+        works_again(arm)
+        # Acknowledged, the joint is where it is reported.
+        there = HOME[ARM[0]] - 0.6
+        robot.blocked = {ARM[0]: (there, there)}
+        reports(arm, "check for a second publisher and the encoder, then call ~/reset")
+        reports(arm, "commands are refused")
+        arm.commands.clear()
+        assert arm.client.call(Trigger, f"{CONTROLLER}/reset").success
+        holds(arm.client, again=True)
+        arm.client.wait(lambda: arm.commands, "a command")
+        last = arm.commands.newest
+        assert dict(zip(last.name, last.position, strict=True))[ARM[0]] == pytest.approx(there)
+    finally:
+        robot.offsets, robot.blocked = {}, {}
+        assert arm.client.set_parameters(CONTROLLER, state_timeout=3.0).successful
+    works_again(arm)
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("error", [0.1, -0.2])
+def test_a_smaller_jump_is_a_blockage_that_moves_the_joint_once(arm, robot, error):
+    call = begin(arm)
+    robot.offsets = {ARM[0]: error}
+    try:
+        aborted(call, "blocked: joint panda_joint1")
+        arm.client.spin(2.5)
+        robot_at = robot.q[ARM[0]]
+        assert HOME[ARM[0]] - 2.2 * abs(error) < robot_at < HOME[ARM[0]] + 0.4 + 2.2 * abs(error)
+        arm.client.spin(1.0)
+        assert robot.q[ARM[0]] == pytest.approx(robot_at, abs=1e-3)
+    finally:
+        robot.offsets = {}
+    arm.client.spin(0.3)
+    arm.go_home()
 
 
 @pytest.mark.timeout(900)

@@ -385,10 +385,10 @@ def return_goal(
     Args:
         names: names of the joints.
         start: start positions [rad or m], shape (k,).
-        end: end positions, clipped to the limits [rad or m], shape (k,).
+        end: end positions [rad or m], shape (k,); no further outside of the limits than the start.
         limits: limits of these joints, of which a fraction is used.
     """
-    end = end.clip(limits.lower, limits.upper)
+    end = end.clip(np.minimum(limits.lower, start), np.maximum(limits.upper, start))
     usable = (SHARE * limits.velocity, SHARE * limits.acceleration, SHARE * limits.jerk)
     duration = max(SHORTEST, rest_to_rest_duration(np.abs(end - start), *usable))
     still = np.zeros((2, len(names)))

@@ -492,14 +492,17 @@ class ArticulationController:
     def move_reference_to(self, joints: NDArray[np.intp], positions: Array) -> None:
         """Move the reference of joints under position control to positions, within the limits.
 
+        A reference that is outside of them moves no further out, and not in by itself.
+
         Args:
             joints: indices; those in another mode stop.
             positions: positions of all joints [rad or m], shape (n,).
         """
         self.still = None
         chosen = joints[self.joint_modes.position[joints]]
-        limits = self.limits
-        clipped = positions.clip(limits.lower, limits.upper)
+        limits, present = self.limits, self.limiter.position
+        lower, upper = np.minimum(limits.lower, present), np.maximum(limits.upper, present)
+        clipped = positions.clip(lower, upper)
         self._positions[chosen] = clipped[chosen]
         self._velocities[chosen] = 0.0
         self._stopping[chosen] = False

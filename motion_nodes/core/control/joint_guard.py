@@ -63,6 +63,8 @@ RESYNC_TOLERANCE = 0.05
 """Max distance of references from joints without a tolerance after a stop [rad or m]."""
 AFTER_CONTACT = 1e-3
 """Max difference that is ignored after a contact, because its force is small [rad or m]."""
+CLOSER = 0.8
+"""Max share of a difference that a correction leaves: the joints do not follow beyond it."""
 CONTACT_PASSES = 6
 """Max number of corrections after a contact: joints spring back, or other joints move them."""
 
@@ -377,6 +379,8 @@ class ResyncState(NamedTuple):
     """Corrections left; 0 without a request."""
     contact: Mask
     """Joints that were blocked."""
+    corrected: Array
+    """Differences before the last correction of a request, infinite before the first [rad or m]."""
     sag: Array
     """Steady-state errors [rad or m]."""
     rested: Array
@@ -408,7 +412,10 @@ def count_away(s: ResyncState) -> int:
         if not ready or not requested or s.never[j]:
             continue
         bound = min(AFTER_CONTACT, s.normal[j]) if s.contact[j] else s.normal[j]
-        s.away[j] = abs(s.error[j] - s.sag[j]) > bound
+        left = abs(s.error[j] - s.sag[j])
+        # Positions that move with the reference are those of a wrong encoder, not of a contact.
+        s.away[j] = left > bound and left <= CLOSER * s.corrected[j]
+        s.corrected[j] = left
         s.passes[j] = s.passes[j] - 1 if s.away[j] else 0
         s.contact[j] = s.contact[j] and s.passes[j] > 0
         count += s.away[j]
@@ -443,6 +450,7 @@ class Resync:
         self._passes[joints] = CONTACT_PASSES if contact else 1
         self._contact[joints] = contact
         self._rested[joints] = 0.0
+        self.state.corrected[joints] = math.inf
 
     def drop(self, joints: NDArray[np.intp]) -> None:
         """Cancel the requests of joints with a new command."""

@@ -216,7 +216,7 @@ class ContactGuard:
             monitored.
         """
         self._position = state.position
-        self._late = lambda: state.late(self._now_ns(), self._lag)
+        self._late = lambda: state.problem or state.late(self._now_ns(), self._lag)
         if self._residual is None:
             return None
         residual = self._residual.update(
