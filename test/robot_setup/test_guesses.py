@@ -29,6 +29,7 @@ from motion_nodes.extras.robot_setup.drives import (
 )
 from motion_nodes.extras.robot_setup.groups import guess_groups, open_and_close
 from motion_nodes.extras.robot_setup.legs import (
+    BOTH_ARMS,
     GivenBase,
     add_both_arms,
     are_sides,
@@ -395,6 +396,87 @@ def _two_arms(*more: str) -> KinematicTree:
     return read_urdf(robot(*parts, *more))
 
 
+def _groups(*parts: str) -> dict[str, tuple[str, ...]]:
+    found = guess_groups(read_urdf(robot(*parts)), (), Notes())
+    return {group.name: group.joints for group in found.groups}
+
+
+def _chain(names: list[str], above: str, inside: str = LIMIT) -> list[str]:
+    """Return joints in a row; the link of each has its name and ``_link``."""
+    parts = []
+    for name in names:
+        parts += [link(f"{name}_link"), joint(name, above, f"{name}_link", inside=inside)]
+        above = f"{name}_link"
+    return parts
+
+
+@pytest.mark.parametrize(
+    ("numbers", "beside", "lengths"),
+    [
+        (range(7), ["head_pan"], {7}),
+        (range(7), ["head_pan", "head_tilt"], {7}),
+        (range(7), ["other_1", "other_2", "other_3"], {1, 6}),  # a trunk with two arms
+        ((0, 2, 3, 4, 5, 6), ["head_pan"], {1, 5}),  # not the next number: a trunk with an arm
+    ],
+)
+def test_a_short_chain_beside_the_next_joint_by_number_parts_no_arm(numbers, beside, lengths):
+    names = [f"right_j{k}" for k in numbers]
+    # The head, listed before the arm, is mounted on its first link.
+    parts = [link("base"), *_chain(names[:1], "base"), *_chain(beside, "right_j0_link")]
+    parts += _chain(names[1:], "right_j0_link")
+    own = [joints for joints in _groups(*parts).values() if joints[0] in names]
+    assert {len(joints) for joints in own} == lengths
+
+
+@pytest.mark.parametrize(("upper", "count"), [("2.5", 6), ("0.5", 5)])
+def test_a_flange_called_hand_that_turns_far_belongs_to_the_arm(upper, count):
+    turning = f'<limit lower="-{upper}" upper="{upper}" velocity="1" effort="9"/>'
+    parts = [link("base"), *_chain([f"joint_{k}" for k in range(1, 6)], "base"), link("hand_link")]
+    parts += [joint("joint_6", "joint_5_link", "hand_link", inside=turning)]
+    assert len(_groups(*parts)["arm"]) == count
+
+
+def test_a_joint_that_its_siblings_mimic_belongs_to_their_hand():
+    parts = [link("base"), *_chain([f"joint_{k}" for k in range(6)], "base")]
+    for name in ("r1", "l1"):
+        mimic = LIMIT + '<mimic joint="r1"/>' * (name == "l1")
+        parts += _chain([name], "joint_5_link", mimic)
+        parts += _chain([f"{name}b"], f"{name}_link", LIMIT + '<mimic joint="r1"/>')
+    assert _groups(*parts)["gripper"] == ("r1",)
+
+
+def test_fingers_without_names_beside_a_thumb_are_one_hand():
+    parts = [link("base_body")]
+    for finger in range(3):
+        above = "base_body"
+        for k, child in enumerate((f"mcp_{finger}", f"pip_{finger}", f"fingertip_{finger}")):
+            parts += [link(child), joint(f"{3 * finger + k}", above, child)]
+            above = child
+    parts += [link("thumb_base"), joint("9", "base_body", "thumb_base")]
+    parts += [link("thumb_tip"), joint("10", "thumb_base", "thumb_tip")]
+    assert {name: len(joints) for name, joints in _groups(*parts).items()} == {"gripper": 11}
+
+
+def _with_both_arms(*parts: str) -> set[str]:
+    tree = read_urdf(robot(*parts))
+    groups = guess_groups(tree, (), Notes())
+    add_both_arms(tree, groups, (), Notes())
+    return {group.name for group in groups.groups}
+
+
+def test_fingers_are_no_pair_of_arms():
+    # Little and ring finger of a hand by their letters; and the fingers of two arms.
+    names = ("ffj", "mfj", "rfj", "lfj")
+    hand = [part for name in names for part in _chain([f"{name}{k}" for k in range(4)], "palm")]
+    assert BOTH_ARMS not in _with_both_arms(link("palm"), *hand)
+    parts = [link("torso")]
+    for side in ("left", "right"):
+        parts += _chain([f"{side}_arm_{k}" for k in range(7)], "torso")
+        for digit in "ab":
+            parts += _chain([f"{side}_{digit}_{k}" for k in range(3)], f"{side}_arm_6_link")
+    assert BOTH_ARMS in _with_both_arms(*parts)
+
+
 def test_the_tip_is_the_body_of_a_gripper_before_its_fingers():
     tips = {group.name: group.tip for group in guess_groups(_two_arms(), (), Notes()).groups}
     assert set(tips.values()) == {"left_gripper_body", "right_gripper_body"}
@@ -641,6 +723,16 @@ def _spider(count: int, names: Callable[[int, int], str]) -> str:
             parts += [link(child), joint(names(n, k), above, child, xyz=xyz)]
             above = child
     return robot(*parts)
+
+
+def test_a_body_with_a_part_called_palm_is_a_hand():
+    palm = link("palm") + joint("palm_joint", "body", "palm", kind="fixed")
+    text = _spider(4, lambda n, k: str(3 * n + k)).replace("</robot>", palm + "</robot>")
+    tree, findings = read_urdf(text), Notes()
+    geometries = link_geometries(tree, search_from(Path("x.urdf")), findings)
+    groups = guess_groups(tree, (), findings)
+    given = GivenBase("arm", floating=False, stated=False, has_wheels=False)
+    assert guess_kind(tree, geometries, groups, "body", given, findings)[0] == "arm"
 
 
 @pytest.mark.parametrize(

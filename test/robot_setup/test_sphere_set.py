@@ -24,7 +24,11 @@ from motion_nodes.core.scene.mesh_file import read_mesh
 from motion_nodes.core.scene.shapes import triangle_mesh
 from motion_nodes.core.scene.sphere_set import SphereSet, fit_count, fit_spheres, measure, outside
 from motion_nodes.errors import InvalidCommand, InvalidConfig, InvalidDescription, UnknownFrame
-from motion_nodes.extras.robot_setup.link_shapes import SelfCollisions, add_excess_pairs
+from motion_nodes.extras.robot_setup.link_shapes import (
+    SelfCollisions,
+    add_excess_pairs,
+    add_missed_pairs,
+)
 from motion_nodes.extras.robot_setup.link_shapes import fit_spheres as spheres_of_links
 from motion_nodes.extras.robot_setup.notes import Notes
 from motion_nodes.extras.robot_setup.readme import png, robot_picture
@@ -376,6 +380,29 @@ def test_only_pairs_without_a_collision_of_their_shapes_are_found(height, pairs,
     added = add_excess_pairs(passing(tmp_path, height), found, (), rng, findings)
     assert (added, found.exact_only) == (bool(pairs), pairs)
     assert len(list(findings)) == len(pairs)
+
+
+@pytest.mark.parametrize(
+    ("height", "reason", "checked"),
+    [(0.05, "often", True), (0.05, "spheres only", True), (0.05, "always", True),
+     (0.05, "gripper", False), (0.0, "often", False)],
+)  # fmt: skip
+def test_ignored_pairs_whose_shapes_touch_are_checked_exactly(height, reason, checked, tmp_path):
+    pair, robot, rng = ("wall", "block"), passing(tmp_path, height), np.random.default_rng(0)
+    found, findings = SelfCollisions({pair: reason}), Notes()
+    assert add_missed_pairs(robot, found, (), rng, findings) == checked
+    assert (found.exact_only == [pair], found.ignored == {}) == (checked, checked)
+    assert len(list(findings)) == checked
+
+
+def test_pairs_that_touch_at_home_stay_ignored(tmp_path):
+    robot = passing(tmp_path, 0.05)
+    states = {"home": {"x": 0.0, "z": 0.0}}
+    robot = replace(robot, home=np.zeros(2), states=states)
+    found, findings = SelfCollisions({("wall", "block"): "default"}), Notes()
+    assert not add_missed_pairs(robot, found, (), np.random.default_rng(0), findings)
+    assert found.exact_only == []
+    assert [item.confidence for item in findings] == ["low"]
 
 
 def test_pairs_whose_spheres_rarely_collide_stay_as_they_are(tmp_path):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -36,6 +37,8 @@ _SENSOR = re.compile(
     re.IGNORECASE,
 )
 """Names of frames that are not tools."""
+_FINGER_RANGE = np.pi
+"""Max range of a finger's joint [rad]."""
 _ARM = 3
 """Min number of joints of an arm that is named like a finger."""
 _NOT_IN_NAMES = {"joint", "link", "motor", "servo", "fwd", "axis"}
@@ -61,6 +64,19 @@ def _is_part(joint: Joint) -> bool:
     if _TURNED.search(joint.name) and not _PART.search(text):
         return False
     return bool(_FINGER.search(text))
+
+
+def _is_wide(joint: Joint) -> bool:
+    """Return whether a joint turns further than a finger does."""
+    return joint.kind is not JointKind.PRISMATIC and joint.upper - joint.lower > _FINGER_RANGE
+
+
+def _is_next(name: str, other: str) -> bool:
+    """Return whether two names differ by one number only, which is greater by one."""
+    numbers, others = (re.findall(r"\d+", text) for text in (name, other))
+    alike = re.sub(r"\d+", "#", name) == re.sub(r"\d+", "#", other)
+    changed = [(int(a), int(b)) for a, b in zip(numbers, others, strict=False) if a != b]
+    return alike and len(changed) == 1 and changed[0][1] == changed[0][0] + 1
 
 
 class Branches:
@@ -103,12 +119,38 @@ class Branches:
         digits = [j for j in joints if _DIGIT.search(f"{j.name} {j.child}")]
         digits = digits if len(digits) >= _DIGITS else []
         several = len(joints) > 1
-        return [
+        found = [
             joint
             for joint in joints
             if self.is_hand(joint, several)
             or (joint in digits and self._depth(joint) <= _LONGEST_FINGER)
         ]
+        return [j for j in joints if j in found or (found and self._belongs(j, found))]
+
+    def _belongs(self, joint: Joint, hand: Sequence[Joint]) -> bool:
+        """Return whether a sibling of parts of a hand moves another one, or ends as a finger."""
+        below = self.all_below([joint])
+        if len(below) > _LONGEST_FINGER:
+            return False
+        moved = [j for j in self.all_below(hand) if j.mimic and j.mimic.joint == joint.name]
+        follows = all(j is joint or j.mimic is not None for j in below)
+        beside = any(is_named_finger(j) for j in hand) and self._depth(joint) == len(below)
+        return bool(moved and follows) or (beside and is_finger(below[-1].child))
+
+    def following(self, joint: Joint) -> Joint | None:
+        """Return the joint that continues a chain: the only one below, or the next by number.
+
+        The latter beside short chains only, as of a head that is mounted on the first link of an
+        arm: ``right_j0`` carries ``head_pan`` and ``right_j1``.
+        """
+        below = self.below[joint.name]
+        following = below[0] if len(below) == 1 else None
+        if len(below) > 1:
+            numbered = [other for other in below if _is_next(joint.name, other.name)]
+            others = [other for other in below if other not in numbered]
+            if len(numbered) == 1 and all(len(self.all_below([j])) < _ARM for j in others):
+                following = numbered[0]
+        return None if following is None or self.is_hand(following, False) else following
 
     def is_hand(self, joint: Joint, several: bool) -> bool:
         """Return whether a joint and all its descendants are (part of) a hand.
@@ -120,7 +162,8 @@ class Branches:
         below = self.all_below([joint])
         if not several and self._continues(below):
             return False
-        if len(below) > 1 and not several and not _FINGER.search(joint.name):
+        wrist = len(below) > 1 or (_is_wide(joint) and not is_finger(joint.child))
+        if wrist and not several and not _FINGER.search(joint.name):
             # The wrist that carries the body of a gripper, which has the gripper's name.
             return False
         if any(not _is_part(j) and j.mimic is None for j in below):
@@ -173,7 +216,7 @@ _TIPS = [
     for pattern in (
         *(r"tcp|tool_?center|pinch", r"grasp", r"^(.*_)?tool0?$|_tool(_link)?$"),
         *(
-            r"end_?effector|^ee_(?![xyz]$)|_ee(_|$)",
+            r"end_?effector|(^|_)end_?link$|^ee_(?![xyz]$)|_ee(_|$)",
             r"flange|(^|_)tips?(_|$)|tool|attachment",
             r"hand|gripper|palm",
             r"wrist|foot|sole(?![a-z])",
@@ -279,22 +322,25 @@ def guess_groups(
 
 
 def _split(
-    branches: Branches, joints: Sequence[Joint], chains: list[list[Joint]], hands: list[list[Joint]]
+    branches: Branches,
+    joints: Sequence[Joint],
+    chains: list[list[Joint]],
+    hands: list[list[Joint]],
+    continued: Joint | None = None,
 ) -> None:
-    """Divide joints with a common parent into chains and hands."""
-    fingers = branches.hand(joints)
+    """Divide joints with a common parent into chains and hands; one of them may be in a chain."""
+    fingers = [joint for joint in branches.hand(joints) if joint is not continued]
     if fingers:
         hands.append(branches.all_below(fingers))
     for joint in joints:
-        if joint in fingers:
+        if joint in fingers or joint is continued:
             continue
         chain = [joint]
-        below = branches.below[joint.name]
-        while len(below) == 1 and not branches.is_hand(below[0], False):
-            chain.append(below[0])
-            below = branches.below[chain[-1].name]
+        while (following := branches.following(chain[-1])) is not None:
+            chain.append(following)
         chains.append(chain)
-        _split(branches, below, chains, hands)
+        for above, following in itertools.zip_longest(chain, chain[1:]):
+            _split(branches, branches.below[above.name], chains, hands, following)
 
 
 def _palm(tree: KinematicTree, link: str) -> str:

@@ -42,6 +42,8 @@ _ASIDE, _BENDING = 0.3, 0.02
 _WITH_ANKLE = 5
 """Min number of joints of a leg with an ankle."""
 _HAND_BODY = re.compile(r"palm|hand(?![a-z])|gripper", re.IGNORECASE)
+_DIGITS_OF_A_HAND = 4
+"""Min number of chains at one body, legs aside, that are fingers."""
 _LEAST_OF_AN_ARM = 3
 """Min number of joints of each arm of a pair."""
 _BELOW = re.compile(
@@ -146,7 +148,7 @@ def guess_legs(
     body = rigid[base]
     around = [g for g in chains if rigid[tree.joints[g.joints[0]].parent] == body]
     alike = len(around) == len(chains) and len({len(group.joints) for group in around}) == 1
-    ends = [tree.links[name].name for name in (base, body, *(str(g.tip) for g in around))]
+    ends = [name for name in rigid if rigid[name] == body] + [str(g.tip) for g in around]
     hand = any(is_finger(name) or _HAND_BODY.search(name) for name in ends)
     if alike and len(around) >= _MANY_LEGS and len(around) % 2 == 0 and not hand:
         legs = tuple(_leg(tree, geometries, group) for group in around)
@@ -357,6 +359,7 @@ def add_both_arms(
         for other in arms[k + 1 :]
         if are_sides(one.joints, other.joints) or is_other_side(one.name, other.name)
     ]
+    pairs = [pair for pair in pairs if not _are_fingers(tree, arms, pairs, pair)]
     if len(pairs) != 1:
         return
     together = {name for group in pairs[0] for name in group.joints}
@@ -367,6 +370,25 @@ def add_both_arms(
     groups.groups.append(GroupGuess(BOTH_ARMS, joints))
     names = " and ".join(group.name for group in pairs[0])
     findings.add("guessed", f"groups.{BOTH_ARMS}", f"{names}: named alike", "high")
+
+
+def _are_fingers(
+    tree: KinematicTree,
+    arms: Sequence[GroupGuess],
+    pairs: Sequence[tuple[GroupGuess, GroupGuess]],
+    pair: tuple[GroupGuess, GroupGuess],
+) -> bool:
+    """Return whether two chains are among four or more at one body, or carried by another pair."""
+    rigid = rigid_links(tree)
+    parents = {group.name: tree.joints[group.joints[0]].parent for group in arms}
+    bodies = [rigid[parent] for parent in parents.values()]
+    paired = {name for group in itertools.chain(*pairs) for name in group.joints}
+    above = [parents[group.name] for group in pair]
+    return any(
+        bodies.count(rigid[link]) >= _DIGITS_OF_A_HAND
+        or any(joint.name in paired for joint in tree.path(tree.root, link))
+        for link in above
+    )
 
 
 def are_sides(joints: Sequence[str], others: Sequence[str]) -> bool:

@@ -12,9 +12,10 @@ from __future__ import annotations
 import copy
 import math
 import os
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -30,7 +31,7 @@ from motion_nodes.core.scene.robot_spheres import (
     link_bodies,
     rigid_links,
 )
-from motion_nodes.core.scene.scene import AllowedCollisions
+from motion_nodes.core.scene.scene import AllowedCollisions, pair_of
 from motion_nodes.core.scene.sphere_set import Coverage, SphereSet
 from motion_nodes.errors import InvalidDescription
 from motion_nodes.extras.robot_setup.notes import Notes, Progress, listed
@@ -178,7 +179,7 @@ def fit_spheres(
 Reason = Literal["always", "often", "gripper", "never", "spheres only", "default"]
 """Always: in collision in (almost) all configurations. Often: second neighbours in a chain that
 collide in many configurations, because their shapes are too large: limits of two joints leave most
-of their range free. Gripper: fingers, whose contact
+of their range free; decided by spheres, then by the exact shapes. Gripper: fingers, whose contact
 is intended. Never: they never come close. Spheres only: their spheres overlap, but not their
 geometry. Default: in collision at home, with no collision-free configuration found."""
 SAMPLES = 5000
@@ -195,6 +196,8 @@ CONFIGURATIONS = 1000
 """Number of configurations."""
 _PAIRS_LOOKED_AT = 100
 """Max number of collisions by spheres that are checked exactly."""
+_MOST = 0.5
+"""Min fraction of configurations in which the shapes of a pair touch that is not checked."""
 
 
 @dataclass
@@ -442,6 +445,58 @@ def add_excess_pairs(
         text = f"{listed('-'.join(p) for p in pairs)}: only their spheres collide, not their shapes"
         findings.add("guessed", "collision.ignore_spheres", text)
     return bool(pairs)
+
+
+def add_missed_pairs(
+    robot: Robot,
+    found: SelfCollisions,
+    still: Collection[str],
+    rng: np.random.Generator,
+    findings: Notes,
+) -> bool:
+    """Find ignored pairs whose shapes touch, and add them to those that are checked exactly.
+
+    Pairs were ignored by their spheres, which are larger than the shapes, and by samples of these.
+    Ignored remain fingers of one gripper, pairs that touch at a named state, and those that touch
+    in most configurations, since one cannot tell overlaps of the shapes from collisions there.
+
+    Args:
+        robot: with its meshes.
+        found: its pairs; ``ignored`` is reduced, ``exact_only`` extended.
+        still: joints that stay at home.
+        rng: of the configurations.
+        findings: notes are added.
+
+    Returns:
+        Whether there are any.
+    """
+    ignored = [pair for pair, why in found.ignored.items() if why != "gripper"]
+    kept = (*found.of("gripper"), *found.checked)
+    collision = replace(robot.description.collision, ignore=kept, ignore_spheres=())
+    all_pairs = replace(robot, description=replace(robot.description, collision=collision))
+    exact = CollisionChecker(all_pairs).exact
+    touching = Counter(
+        pair_of(*pair)
+        for q in random_configurations(robot, CONFIGURATIONS, rng, still)
+        for pair in exact.touching(q)
+    )
+    stated = [robot.named_state(name) for name in robot.state_names]
+    at_states = {pair_of(*pair) for q in stated for pair in exact.touching(q)}
+    missed = [pair for pair in ignored if touching[pair_of(*pair)]]
+    for pair in missed:
+        share = touching[pair_of(*pair)] / CONFIGURATIONS
+        if pair_of(*pair) in at_states or share >= _MOST:
+            if share < _ALWAYS:
+                text = f"{'-'.join(pair)}: touch in {share:.0%} of random configurations"
+                findings.add("guessed", "collision.ignore", text, "low")
+            continue
+        del found.ignored[pair]
+        found.exact_only.append(pair)
+    moved = [pair for pair in missed if pair in found.exact_only]
+    if moved:
+        text = f"{listed('-'.join(p) for p in moved)}: checked by their exact shapes alone"
+        findings.add("guessed", "collision.ignore_spheres", text)
+    return bool(moved)
 
 
 def excess_pairs(

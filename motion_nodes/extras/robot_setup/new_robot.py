@@ -35,6 +35,7 @@ from motion_nodes.extras.robot_setup.link_shapes import (
     JointRoles,
     SelfCollisions,
     add_excess_pairs,
+    add_missed_pairs,
     add_missing_collisions,
     collide_as_seen,
     find_self_collisions,
@@ -345,11 +346,13 @@ class _Making:
         data["named_states"] = named_states(robot, self._groups, robot.home, self._ready)
         self._robot = robot
 
-    def _excess_pairs(self, robot: Robot) -> dict[str, str | bytes]:
-        """Return robot.yaml without sphere checks of pairs that only collide by their spheres."""
+    def _exact_pairs(self, robot: Robot) -> dict[str, str | bytes]:
+        """Return robot.yaml with the pairs that are checked by their exact shapes alone."""
         found = self._found
-        if not add_excess_pairs(robot, found, self._left_out, self._rng, self._findings):
+        given = robot, found, self._left_out, self._rng, self._findings
+        if not self._spheres.links or not (add_missed_pairs(*given) | add_excess_pairs(*given)):
             return {}
+        self._data["collision"]["ignore"] = [list(pair) for pair in found.ignored]
         self._data["collision"]["ignore_spheres"] = [list(pair) for pair in found.exact_only]
         return {ROBOT_FILE: self._robot_text()}
 
@@ -406,7 +409,7 @@ class _Making:
             if aside is not None:
                 self._poses.join()
                 begin_aside(partial(aside, robot))
-            changed = self._excess_pairs(robot)
+            changed = self._exact_pairs(robot)
             self._check_free_share(robot)
             checks = collision_sections(self._coverage, self._found, self._free)
             text = report(name, file, self._robot, findings, texts, checks)
