@@ -28,6 +28,7 @@ from motion_nodes.extras.robot_setup.link_shapes import (
     SelfCollisions,
     add_excess_pairs,
     add_missed_pairs,
+    find_self_collisions,
 )
 from motion_nodes.extras.robot_setup.link_shapes import fit_spheres as spheres_of_links
 from motion_nodes.extras.robot_setup.notes import Notes
@@ -380,6 +381,40 @@ def test_only_pairs_without_a_collision_of_their_shapes_are_found(height, pairs,
     added = add_excess_pairs(passing(tmp_path, height), found, (), rng, findings)
     assert (added, found.exact_only) == (bool(pairs), pairs)
     assert len(list(findings)) == len(pairs)
+
+
+def gantries(folder: Path, apart: float) -> Robot:
+    """Return two small bodies with two joints of +-2 m along each axis between them.
+
+    Args:
+        folder: for its files.
+        apart: their distance at joint positions zero [m].
+    """
+    links, joints, above = '<link name="left"/>', "", "left"
+    names = [f"{axis}{k}" for k in (1, 2) for axis in "xyz"]
+    ways = {"x": "1 0 0", "y": "0 1 0", "z": "0 0 1"}
+    for name in names:
+        body = "right" if name == names[-1] else f"rail_{name}"
+        links += f'<link name="{body}"/>'
+        joints += (
+            f'<joint name="{name}" type="prismatic"><parent link="{above}"/><child link="{body}"/>'
+            f'<origin xyz="{apart if above == "left" else 0.0} 0 0"/><axis xyz="{ways[name[0]]}"/>'
+            '<limit lower="-2" upper="2" velocity="1" effort="1"/></joint>'
+        )
+        above = body
+    urdf = f'<robot name="gantries">{links}{joints}</robot>'
+    robot = sliding_robot(folder, urdf, dict.fromkeys(names, 0.0), ("left", "right"))
+    spheres = {end: ((0.0, 0.0, 0.0, 0.03),) for end in ("left", "right")}
+    between = {"rail_z1": ((0.0, 0.0, 9.0, 0.03),)}  # else both were neighbours
+    return replace(robot, spheres={**spheres, **between})
+
+
+@pytest.mark.parametrize(("apart", "reason"), [(0.5, None), (3.9, None), (4.2, "never")])
+def test_hands_of_two_arms_that_can_meet_are_checked(apart, reason, tmp_path):
+    # Random configurations hardly ever bring two small bodies together.
+    found = find_self_collisions(gantries(tmp_path, apart), {}, samples=500)
+    assert found.ignored == ({("left", "right"): reason} if reason else {})
+    assert found.checked == ([] if reason else [("left", "right")])
 
 
 @pytest.mark.parametrize(

@@ -186,6 +186,9 @@ SAMPLES = 5000
 MARGIN = 0.01
 """Sufficient distance of pairs that never collide [m]."""
 _ALWAYS, _OFTEN = 0.95, 0.3  # fractions of the configurations
+_SAMPLED = 4  # number of joints between links whose distance random configurations cover
+_STARTS, _DIRECTIONS, _STEPS, _WIDTHS = 8, 12, 30, (0.2, 0.01)
+"""Configurations, steps from each, iterations, and first and last step relative to the range."""
 _STEADY = 0.25  # sampled min distance relative to its variation
 _LOOKED_AT = 24  # number of sphere overlaps that are checked with the geometry
 _POINTS = 500
@@ -273,6 +276,7 @@ def find_self_collisions(
     found = SelfCollisions(samples=count)
     touching: dict[tuple[str, str], Array] = {}
     above = {link: _joints_above(robot.tree, link) for link in robot.tree.frame_names}
+    joints = robot.joint_names
     for i, j in pairs:
         a, b = bodies[i], bodies[j]
         X_a, X_b = X[:, rows[a.link]], X[:, rows[b.link]]
@@ -281,7 +285,19 @@ def find_self_collisions(
         shapes = geometries.get(a.link), geometries.get(b.link)
         # A distance that hardly varies, as of the links of a wrist, has no other minimum.
         if distance.min() > min(MARGIN, _STEADY * np.ptp(distance)) and distance.min() > 0.0:
-            found.ignored[pair] = "never"
+            between = [
+                k
+                for k, joint in enumerate(joints)
+                if joint in above[a.link] ^ above[b.link] and joint not in roles.still
+            ]
+            near = len(between) > _SAMPLED and _come_near(
+                (a, b), kinematics, (robot.limits.lower, robot.limits.upper), between,
+                Q[np.argsort(distance)[:_STARTS]], rng,
+            )  # fmt: skip
+            if near:
+                touching[pair] = distance
+            else:
+                found.ignored[pair] = "never"
         elif distance.min() > 0.0:
             touching[pair] = distance
         elif not _geometry_touches(*shapes, X_a, X_b, distance, rng):
@@ -323,6 +339,44 @@ def geometry_touches(
         _geometry_touches(geometries.get(a), geometries.get(b), X[a], X[b], overlaps, rng)
         for a, b in pairs
     )
+
+
+def _come_near(
+    bodies: tuple[CollisionBody, CollisionBody],
+    kinematics: Kinematics,
+    bounds: tuple[Array, Array],
+    columns: Sequence[int],
+    best: Array,
+    rng: np.random.Generator,
+) -> bool:
+    """Return whether two bodies come close, by random descent of their distance.
+
+    Random configurations hardly ever bring together the hands of two arms.
+
+    Args:
+        bodies: the bodies.
+        kinematics: of all frames.
+        bounds: position limits of all joints [rad or m], each of shape (n,).
+        columns: of the joints between the bodies.
+        best: configurations to start from, shape (m, n).
+        rng: of the steps.
+    """
+    a, b = bodies
+    rows = [kinematics.frame_names.index(body.link) for body in bodies]
+    low, high = (np.where(np.isfinite(x), x, np.sign(x) * math.pi) for x in bounds)
+    for width in np.geomspace(*_WIDTHS, _STEPS):
+        tried = np.repeat(best, _DIRECTIONS, axis=0)
+        steps = rng.normal(size=(len(tried), len(columns))) * width
+        steps[::_DIRECTIONS] = 0.0
+        tried[:, columns] += steps * (high - low)[columns]
+        tried = np.clip(tried, low, high)
+        X = kinematics.frames_batch(tried)
+        distance = sphere_distances(a, b, X[:, rows[0]], X[:, rows[1]]).reshape(len(best), -1)
+        chosen = distance.argmin(axis=1)
+        best = tried.reshape(*distance.shape, -1)[np.arange(len(best)), chosen]
+        if distance.min() <= MARGIN:
+            return True
+    return False
 
 
 def _joints_above(tree: KinematicTree, link: str) -> set[str]:
