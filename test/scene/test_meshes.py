@@ -137,6 +137,14 @@ def test_damaged_files_are_read_or_named(tmp_path, kind):
             assert np.isfinite(read_mesh(path).vertices).all()
 
 
+def test_an_stl_file_is_read_as_text_and_with_bytes_after_its_triangles(tmp_path):
+    box = trimesh.creation.box()
+    binary, text = box.export(file_type="stl"), box.export(file_type="stl_ascii").encode()
+    for content in (binary, binary + bytes(10), text, text + b"\n"):
+        mesh = read_mesh(written(tmp_path, "m.stl", content))
+        np.testing.assert_allclose(mesh.vertices[mesh.triangles], box.triangles, atol=1e-6)
+
+
 def test_an_empty_file_and_a_pointer_are_called_what_they_are(tmp_path):
     with pytest.raises(EmptyMesh, match="no triangles"):
         read_mesh(written(tmp_path, "m.stl", bytes(84)))

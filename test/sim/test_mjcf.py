@@ -8,6 +8,7 @@ from pathlib import Path
 import mujoco
 import numpy as np
 import pytest
+import trimesh
 from raised_errors import about
 from scipy.spatial.transform import Rotation
 
@@ -19,6 +20,7 @@ from motion_nodes.core.scene import mesh_file
 from motion_nodes.core.scene.convex_decomposition import is_convex
 from motion_nodes.core.scene.shapes import triangle_mesh
 from motion_nodes.errors import InvalidConfig, InvalidDescription
+from motion_nodes.extras.sim import mjcf_shapes
 from motion_nodes.extras.sim.backend import RobotPlacement
 from motion_nodes.extras.sim.cell_words import parse_free_body
 from motion_nodes.extras.sim.drive_targets import JointTargets
@@ -248,6 +250,37 @@ def test_a_mesh_that_cannot_be_read_is_refused_for_contact(make_spinner, tmp_pat
     robot = mesh_robot(make_spinner, "../cube.dae")
     with pytest.raises(InvalidDescription):
         MujocoWorld([RobotPlacement(robot, "r")])
+
+
+def text_stl(mesh: trimesh.Trimesh) -> bytes:
+    return str(trimesh.exchange.stl.export_stl_ascii(mesh)).encode()
+
+
+def padded_stl(mesh: trimesh.Trimesh) -> bytes:
+    return bytes(trimesh.exchange.stl.export_stl(mesh)) + bytes(10)
+
+
+def too_many_triangles(mesh: trimesh.Trimesh) -> bytes:
+    return bytes(trimesh.exchange.stl.export_stl(mesh))
+
+
+@pytest.mark.parametrize("content", [text_stl, padded_stl, too_many_triangles])
+def test_stl_files_that_mujoco_refuses_do_not_stop_the_world(
+    content, make_spinner, tmp_path, monkeypatch
+):
+    if content is too_many_triangles:
+        monkeypatch.setattr(mjcf_shapes, "_MOST_TRIANGLES", 100)
+    ball = trimesh.creation.icosphere(subdivisions=3, radius=0.1)
+    (tmp_path / "ball.stl").write_bytes(content(ball))
+    shown = '<visual><geometry><mesh filename="../ball.stl"/></geometry></visual>'
+    shape = f'<mesh filename="../ball.stl"/></geometry></collision>{shown}<collision><geometry>'
+    robot = make_spinner(shape=f'{shape}<sphere radius="0.01"/>')
+    model = MujocoWorld([RobotPlacement(robot, "r")]).model
+    geom = model.geom("r/rotor/collision0")
+    assert geom.type[0] == mujoco.mjtGeom.mjGEOM_MESH
+    size = np.ptp(model.mesh_vert, axis=0)
+    assert not any("visual" in model.geom(i).name for i in range(model.ngeom))
+    np.testing.assert_allclose(size, np.ptp(ball.vertices, axis=0), atol=1e-3)
 
 
 def test_a_visual_mesh_that_cannot_be_read_is_left_out_with_a_warning(write_robot, caplog):

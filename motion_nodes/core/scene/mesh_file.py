@@ -346,7 +346,8 @@ def _main(mesh: Any) -> Rgba | None:
 def _stl(path: Path) -> tuple[np.ndarray, np.ndarray]:
     content = path.read_bytes()
     count = int.from_bytes(content[80:84], "little")
-    if len(content) == 84 + _RECORD.itemsize * count:
+    # Some writers add bytes. The letters of a text file there are a greater number than its size.
+    if len(content) >= 84 + _RECORD.itemsize * count:
         corners = np.frombuffer(content, _RECORD, count, 84)["corners"].reshape(-1, 3)
     else:
         lines = [line.split() for line in content.decode("ascii", "replace").splitlines()]

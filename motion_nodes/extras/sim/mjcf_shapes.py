@@ -35,8 +35,8 @@ from motion_nodes.extras.sim.backend import RobotPlacement
 from motion_nodes.kernels.cache import in_turns
 from motion_nodes.typing import Array
 
-READABLE = (".stl", ".obj")
-"""Formats of files that MuJoCo reads."""
+_MOST_TRIANGLES = 200_000
+"""Max number of triangles of an STL file that MuJoCo reads."""
 _PLATE = 1e-5
 """Min thickness of hulls [m]."""
 _LOG = logging.getLogger(__name__)
@@ -73,8 +73,19 @@ class MeshLibrary:
         self._count = 0
 
     def readable(self, mesh: Mesh) -> bool:
-        """Return whether MuJoCo supports the file format of a mesh."""
-        return Path(mesh.filename).suffix.lower() in READABLE
+        """Return whether MuJoCo reads the file of a mesh: OBJ, or binary STL that is not too large.
+
+        Raises:
+            InvalidDescription: the file is missing.
+        """
+        suffix = Path(mesh.filename).suffix.lower()
+        if suffix != ".stl":
+            return suffix == ".obj"
+        path = self._find(mesh.filename)
+        with path.open("rb") as file:
+            count = int.from_bytes(file.read(84)[80:], "little")
+        # A text file has letters there, and another size.
+        return 1 <= count <= _MOST_TRIANGLES and path.stat().st_size == 84 + 50 * count
 
     def add(self, geometry: Geometry) -> str | None:
         """Return the asset name of a mesh file, None for a primitive.
@@ -312,7 +323,7 @@ def contact_reference(time_step: float) -> tuple[float, float]:
 
 
 def add_visual(body: mujoco.MjsBody, shape: Shape, name: str, meshes: MeshLibrary) -> None:
-    """Add a visual shape; a mesh of an unsupported format is skipped with a warning.
+    """Add a visual shape; a mesh that MuJoCo does not read is skipped with a warning.
 
     Args:
         body: body of the link.
@@ -322,10 +333,11 @@ def add_visual(body: mujoco.MjsBody, shape: Shape, name: str, meshes: MeshLibrar
     """
     if isinstance(shape.geometry, Mesh) and not meshes.readable(shape.geometry):
         _LOG.warning(
-            "%s: visual mesh '%s' is skipped: supported formats are %s.",
+            "%s: visual mesh '%s' is skipped: MuJoCo reads .obj, and binary .stl of at most %d "
+            "triangles.",
             body.name,
             shape.geometry.filename,
-            ", ".join(READABLE),
+            _MOST_TRIANGLES,
         )
         return
     geom = body.add_geom(name=name, group=VISUAL_GROUP, contype=0, conaffinity=0)
