@@ -558,6 +558,24 @@ def test_drives_overcome_the_dry_friction_of_light_links():
     assert 1.5 / min(block[0]["stiffness"]) < 2.1e-3
 
 
+@pytest.mark.parametrize(
+    ("losses", "stiffness"),  # of four fingers: a lag of 50 ms, or 2 mrad
+    [('damping="0.7"', 4 * 0.7 / 0.05), ('friction="0.5"', 4 * 0.5 / 0.002)],
+)
+def test_drives_overcome_the_losses_of_the_fingers_that_mimic_theirs(losses, stiffness):
+    parts, above = [link("palm")], "palm"
+    for k in range(4):
+        mimic = '<mimic joint="finger_0" multiplier="-1"/>' if k else ""
+        inside = LIMIT + f"<dynamics {losses}/>" + mimic
+        parts += [link(f"finger_{k}"), joint(f"finger_{k}", above, f"finger_{k}", inside=inside)]
+        above = "palm" if k % 2 else f"finger_{k}"
+    light = INERTIAL.replace("2.0", "0.001").replace("0.02", "1e-6").replace("0.01", "1e-6")
+    tree = read_urdf(robot(*parts).replace(INERTIAL, light))
+    groups, base = guess_groups(tree, (), Notes()), guess_base((), tree, Notes(), tree.root)
+    (drive,) = drive_block(tree, base, groups, moved_by(tree), {}, Notes())
+    assert drive["stiffness"][0] == pytest.approx(stiffness, rel=0.02)
+
+
 def test_guessed_efforts_hold_what_joints_carry_and_stated_drives_that_sag_are_not_taken():
     """Two bars of 2 kg and 0.25 m, outstretched: 2 kg at 0.1 m and 2 kg at 0.35 m."""
     tree = read_urdf(arm(3).replace(' effort="80"', ' effort="5"'))

@@ -39,6 +39,8 @@ _RESERVE = 3.0
 """Estimated effort limits relative to the load."""
 _STUCK_DISTANCE, _STUCK_ANGLE = 5e-4, 2e-3
 """Max position error of a position drive held by friction [m, rad]."""
+_LAG = 2.0 * DAMPED / STIFF
+"""Max lag of a position drive due to the damping of the file, as great as its own [s]."""
 _TRANSMISSION = mujoco.mjtTrn
 
 
@@ -293,15 +295,24 @@ def drive_block(
     findings.add(
         "guessed", "drives", "gains of the simulation, from masses and shapes, not from data sheets"
     )
-    # The dry friction of a light link can exceed the effort of a drive tuned for its inertia.
+    # Losses of a light link can exceed the effort of a drive tuned for its inertia.
     for name in felt:
-        own = tree.joints[name]
-        within = _STUCK_DISTANCE if own.kind is JointKind.PRISMATIC else _STUCK_ANGLE
-        felt[name] = max(felt[name], own.friction / (within * STIFF**2))
+        friction, damping = _losses(tree, name)
+        prismatic = tree.joints[name].kind is JointKind.PRISMATIC
+        within = _STUCK_DISTANCE if prismatic else _STUCK_ANGLE
+        stiffness = max(friction / within, damping / _LAG)
+        felt[name] = max(felt[name], stiffness / STIFF**2)
     wheel_inertia = max(share + max((felt[j] for j in base.driven), default=0.0), 1e-5)
     block = drives(tree, together, felt, base.driven, wheel_inertia)
     _take_stated(block, stated, felt, moved.load, findings)
     return block
+
+
+def _losses(tree: KinematicTree, name: str) -> tuple[float, float]:
+    """Return dry friction [N m or N] and damping of a joint and of those that mimic it."""
+    moved = [(joint, abs(joint.law.multiplier)) for joint in tree.members[name]]
+    friction = sum(ratio * joint.friction for joint, ratio in moved)
+    return friction, sum(ratio**2 * joint.damping for joint, ratio in moved)
 
 
 def sufficient_efforts(
