@@ -6,16 +6,20 @@ spheres; whether it touches the walls is known in closed form.
 """
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scene.coal_robot import CoalRobot
+from scene.slider_robot import sliding_robot
 
 import motion_nodes as mn
 from motion_nodes.core.planning.exact_search import ExactSearch
+from motion_nodes.core.planning.pipeline import plan
 from motion_nodes.core.planning.plan_run import PlanOptions
 from motion_nodes.core.planning.planning_problem import JointGoal, PlanRequest
 from motion_nodes.core.planning.rrt_connect import RrtConnectSettings
+from motion_nodes.core.scene.checker import CollisionChecker
 
 PLATE = np.array([0.3, 0.01, 0.3])
 SLOT, WALL = 0.024, 0.1
@@ -141,3 +145,26 @@ def test_out_of_a_pocket_few_iterations_lead(leaning):
         iterations += found.iterations
         assert not any(map(oracle.touches, straight(found.path)[::10]))
     assert iterations < 30_000, "edges of a thirteenth of the space took 50 000"
+
+
+def test_links_that_only_the_exact_checks_consider_are_driven_around(tmp_path):
+    """A block slides around a wall of its own robot, whose spheres are not considered."""
+    box = '<collision><origin xyz="{}"/><geometry><box size="{}"/></geometry></collision>'
+    slide = '<joint name="{0}" type="prismatic"><parent link="{1}"/><child link="{2}"/>'
+    slide += '<axis xyz="{3}"/><limit lower="-1" upper="1" velocity="1" effort="1"/></joint>'
+    urdf = '<robot name="walled"><link name="wall">' + box.format("0 0 0", "0.2 1 0.1") + "</link>"
+    urdf += '<link name="mid">' + box.format("0 0 3", "0.1 0.1 0.1") + "</link>"
+    urdf += '<link name="block">' + box.format("0 0 0", "0.1 0.1 0.1") + "</link>"
+    urdf += slide.format("x", "wall", "mid", "1 0 0") + slide.format("y", "mid", "block", "0 1 0")
+    robot = sliding_robot(tmp_path, urdf + "</robot>", {"x": -0.8, "y": 0.0}, ("wall", "block"))
+    collision = replace(robot.description.collision, ignore_spheres=(("wall", "block"),))
+    robot = replace(robot, description=replace(robot.description, collision=collision))
+    checker = CollisionChecker(robot, "point")
+    goal = JointGoal(np.array([0.8, 0.1]))
+    made = plan(PlanRequest(checker, np.array([-0.8, 0.0]), (goal,), 5.0))
+    assert made.success, made.reason
+    q = made.trajectory.positions
+    beside = (np.abs(q[:, 0]) > 0.15) | (np.abs(q[:, 1]) > 0.55)
+    assert beside.all()
+    searches = [stage.words for stage in made.stages if stage.name == "path"]
+    assert len(searches) == 2  # by other spheres once only

@@ -103,7 +103,8 @@ def test_a_refused_motion_is_searched_again_with_other_samples(monkeypatch):
         return search(self, request)
 
     monkeypatch.setattr(RrtConnect, "plan", spied)
-    monkeypatch.setattr(plan_run.PlanRun, "refusal", lambda *_: "too close")
+    refusal = Verification(False, "too close", 1, 0.0, 0.0)
+    monkeypatch.setattr(plan_run.PlanRun, "verified", lambda *_: refusal)
     request = PlanRequest(barrier_checker(), START, (JointGoal(GOAL),), timeout=60.0)
     assert plan(request).result.status is PlanStatus.INVALID_PATH
     assert len(seeds) == len(set(seeds)) > 2

@@ -142,7 +142,7 @@ def _violated(run: PlanRun, driven: Array) -> str:
         return ""
     with run.stage("verify"):
         reason = constraint_fault(run.constraints, run.request.checker, driven)
-        reason = reason or run.refusal(driven)
+        reason = reason or run.verified(driven).reason
         run.words = reason or "collision-free, constraints hold at steps of 1 mm"
     return reason
 

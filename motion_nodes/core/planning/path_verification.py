@@ -45,6 +45,8 @@ class Verification:
     """Fraction of the path's length that is proven collision-free between configurations too."""
     time: float
     """Duration [s]."""
+    q: Array | None = None
+    """A configuration in collision, if there is one, shape (n,)."""
 
 
 class PathVerifier:
@@ -78,7 +80,21 @@ class PathVerifier:
         words += in_words(self._checker, found.q) if not found.free else ""
         spent = compute_time() - began
         certain = found.certain if found.free else 0.0
-        return Verification(found.free, words, found.configurations, certain, spent)
+        q = None if found.free else found.q
+        return Verification(found.free, words, found.configurations, certain, spent, q)
+
+
+def is_beyond_spheres(checker: CollisionChecker, q: Array | None) -> bool:
+    """Return whether links touch that only the exact checks consider, by ``ignore_spheres``.
+
+    Args:
+        checker: robot and scene.
+        q: a configuration in collision, shape (n,); None: there is none.
+    """
+    pairs = checker.robot.description.collision.ignore_spheres
+    if q is None or not pairs:
+        return False
+    return not checker.exact.touching(q).isdisjoint({*pairs, *(pair[::-1] for pair in pairs)})
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from motion_nodes.core.ik.problem import IkRequest, IkSettings, IkTolerance
 from motion_nodes.core.ik.relaxed_poses import FULL, relaxed_tolerances, what_is_free
 from motion_nodes.core.planning.exact_search import ExactSearch
-from motion_nodes.core.planning.path_verification import FINER
+from motion_nodes.core.planning.path_verification import FINER, is_beyond_spheres
 from motion_nodes.core.planning.plan_run import (
     ExcessEnds,
     PlanAttempt,
@@ -453,14 +453,19 @@ def _refused(run: PlanRun, last: PlanAttempt) -> bool:
     return bool(last.refused) and run.left > 0.0
 
 
+def _seen_by_spheres(run: PlanRun, last: PlanAttempt) -> bool:
+    # Other spheres do not help where spheres are not considered; exact shapes do.
+    return _refused(run, last) and not (last.beyond_spheres and _is_usual(run))
+
+
 FIRST = Strategy(lambda run, last: True)
 """The request as it is."""
 RECOVERED_START = Strategy(recoverable, change=recovered_start)
 """Costs the search for a way out, up to its own timeout; for starts that no planner accepts."""
 FINER_STEPS = (
-    Strategy(_refused, "a finer resolution", finer=FINER, seed=1),
-    Strategy(_refused, "a finer resolution and spheres 3 mm larger", None, FINER, 0.003, 2),
-    Strategy(_refused, "a finer resolution and spheres 10 mm larger", None, FINER, 0.01, 3),
+    Strategy(_seen_by_spheres, "a finer resolution", finer=FINER, seed=1),
+    Strategy(_seen_by_spheres, "a finer resolution and spheres 3 mm larger", None, FINER, 0.003, 2),
+    Strategy(_seen_by_spheres, "a finer resolution and spheres 10 mm larger", None, FINER, 0.01, 3),
 )
 """Cost up to ten times the first search; succeed where exact shapes extend beyond spheres, or
 between two configurations of an edge."""
@@ -526,6 +531,8 @@ def exactly(run: PlanRun, request: PlanRequest, _: bool) -> PlanAttempt:
     checker = asked.checker
 
     def is_free(Q: Array) -> NDArray[np.bool_]:
+        if checker.robot.description.collision.ignore_spheres:
+            return checker.exact.are_free(Q)
         free = checker.are_free(Q)
         free[~free] = checker.exact.are_free(Q[~free])
         return free
@@ -672,7 +679,9 @@ def verify(run: PlanRun, found: PlanAttempt) -> None:
         return
     with run.stage("verify"):
         points = None if found.motion is None else found.points
-        found.refused = run.refusal(found.path if points is None else points.positions)
+        looked = run.verified(found.path if points is None else points.positions)
+        found.refused = looked.reason
+        found.beyond_spheres = is_beyond_spheres(run.request.checker, looked.q)
 
 
 def path_effort_limits(checker: CollisionChecker, options: PlanOptions) -> PathEfforts | None:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.core.planning.path_verification import PathVerifier
+from motion_nodes.core.planning.path_verification import PathVerifier, Verification
 from motion_nodes.core.planning.planning_problem import (
     JointGoal,
     JointSpace,
@@ -315,6 +315,8 @@ class PlanAttempt:
     """The motion, sampled."""
     refused: str = ""
     """Why verification rejects the motion; empty: it is valid."""
+    beyond_spheres: bool = False
+    """Whether it does because of links that no sphere checks consider."""
     exact: bool = False
     """Whether it was searched, and shortened, by the exact geometry."""
 
@@ -384,11 +386,11 @@ class PlanRun:
         finally:
             self.stages.append(PlanStage(name, compute_time() - began, self.words))
 
-    def refusal(self, driven: Array) -> str:
-        """Return why exact geometry rejects a motion, shape (k, n); empty if it is valid."""
+    def verified(self, driven: Array) -> Verification:
+        """Return whether a motion, shape (k, n), is valid by exact geometry, and why not."""
         looked = PathVerifier(self.request.checker).verify(driven)
         share = f"{100.0 * looked.certain:.3g} % proven between them"
         self.words = looked.reason or (
             f"collision-free, {looked.configurations} configurations, {share}"
         )
-        return looked.reason
+        return looked
