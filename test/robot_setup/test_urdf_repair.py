@@ -65,6 +65,9 @@ def test_a_sound_robot_is_left_alone():
         ('<limit effort="5" velocity="0"/>', "revolute", -np.pi, np.pi, 1.0),
         ('<limit lower="2" upper="-1" effort="5" velocity="3"/>', "revolute", -1.0, 2.0, 3.0),
         ('<limit lower="-inf" upper="inf" effort="5" velocity="3"/>', "prismatic", 0.0, 0.1, 3.0),
+        # As files write the position of a base that drives as a joint.
+        ('<limit lower="-999999" upper="999999" velocity="4"/>', "prismatic", -10.0, 10.0, 4.0),
+        ('<limit lower="0" upper="1e6" effort="5" velocity="4"/>', "prismatic", 0.0, 10.0, 4.0),
         # As SolidWorks' exporter writes limits that were not entered.
         ('<limit lower="0" upper="0" effort="0" velocity="0"/>', "revolute", -np.pi, np.pi, 1.0),
     ],

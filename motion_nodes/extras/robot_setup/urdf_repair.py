@@ -44,6 +44,8 @@ _TURNS = 4.0 * math.pi
 """Position limits above this look like degrees [rad]."""
 _FASTEST = {"revolute": 100.0, "prismatic": 20.0}
 """Velocity limits above these look like placeholders or degrees [rad/s or m/s]."""
+_FAR = 10.0
+"""Position limits of sliding joints with placeholders [m]."""
 _MOVABLE = 0.5
 """Max friction, as a fraction of the effort limit."""
 _EQUAL = 1e-3
@@ -571,6 +573,10 @@ def _positions(joint: Any, file: Path, findings: Notes) -> None:
             findings.add("changed", "joints", f"{name} made continuous: its limits are endless")
             return
         lower, upper, given = 0.0, 0.0, False
+    if upper - lower > 1000.0:
+        text = f"{name}: {lower:g} to {upper:g} m is a placeholder; at most {_FAR:g} m each way"
+        findings.add("changed", "limits.position", text)
+        lower, upper = np.clip((lower, upper), -_FAR, _FAR).tolist()
     if lower == upper and given and joint.find("mimic") is None:
         joint.set("type", "fixed")
         findings.add("changed", "joints", f"{name} made fixed: its limits are both {lower:g}")
