@@ -22,7 +22,7 @@ import numpy as np
 
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.robot import Robot
-from motion_nodes.core.robot.tree import KinematicTree
+from motion_nodes.core.robot.tree import KinematicTree, Sphere
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.scene.link_geometry import LinkGeometry
 from motion_nodes.core.scene.robot_spheres import (
@@ -512,7 +512,8 @@ def add_missed_pairs(
 
     Pairs were ignored by their spheres, which are larger than the shapes, and by samples of these.
     Ignored remain fingers of one gripper, pairs that touch at a named state, and those that touch
-    in most configurations, since one cannot tell overlaps of the shapes from collisions there.
+    in most configurations, since one cannot tell overlaps of the shapes from collisions there; in
+    many, if spheres stand for the shapes.
 
     Args:
         robot: with its meshes.
@@ -539,7 +540,8 @@ def add_missed_pairs(
     missed = [pair for pair in ignored if touching[pair_of(*pair)]]
     for pair in missed:
         share = touching[pair_of(*pair)] / CONFIGURATIONS
-        if pair_of(*pair) in at_states or share >= _MOST:
+        coarse = any(_is_of_spheres(robot.tree, link) for link in pair)
+        if pair_of(*pair) in at_states or share >= (_OFTEN if coarse else _MOST):
             if share < _ALWAYS:
                 text = f"{'-'.join(pair)}: touch in {share:.0%} of random configurations"
                 findings.add("guessed", "collision.ignore", text, "low")
@@ -551,6 +553,12 @@ def add_missed_pairs(
         text = f"{listed('-'.join(p) for p in moved)}: checked by their exact shapes alone"
         findings.add("guessed", "collision.ignore_spheres", text)
     return bool(moved)
+
+
+def _is_of_spheres(tree: KinematicTree, link: str) -> bool:
+    """Return whether spheres stand for the shape of a link, which is smaller."""
+    shapes = tree.links[link].collisions
+    return len(shapes) > 1 and all(isinstance(shape.geometry, Sphere) for shape in shapes)
 
 
 def excess_pairs(
