@@ -19,6 +19,7 @@ from motion_nodes.bringup.parameter_files import (
     controllers_of,
     own_joints,
     read_parameter_files,
+    sensor_settings,
     with_user_parameters,
 )
 from motion_nodes.core.robot.loader import load_description
@@ -326,8 +327,8 @@ def _robot_nodes(
                 odom = robot.description.frames.odom
                 seen["detection_frame"] = under(place.namespace, odom)
             specs.append(_spec(config, "object_detector", OBJECT_DETECTOR, place.namespace, seen))
-        elif images:
-            seen = framed | {"depth_images": images}
+        elif sensed := sensor_settings(user, images):
+            seen = framed | sensed
             specs.append(_spec(config, "occupancy_mapper", OCCUPANCY_MAPPER, place.namespace, seen))
     return specs
 

@@ -27,6 +27,7 @@ from motion_nodes.ros.names import (
     CONTROLLER_MANAGER,
     CONTROLLER_TYPES,
     JOINT_CONTROLLER,
+    OCCUPANCY_MAPPER,
     PLANNER,
     STATE_BROADCASTER,
     under,
@@ -278,6 +279,8 @@ GRIPPER_TYPE = "position_controllers/GripperActionController"
 GRIPPER_NAME = "gripper_controller"
 """Controller of the gripper if the user's joint controller does not have its joints."""
 
+MAPPER = "occupancy_mapper"
+"""Executable that builds the octomap."""
 POLICY = "rmpflow_policy"
 """Executable of the policy that has the interface of Servo."""
 
@@ -297,6 +300,15 @@ WITHOUT_EFFECT = {
 
 JOINT_LIMITS = "joint_limits"
 """Topmost key of MoveIt's limits of joints."""
+SENSORS = "sensors"
+"""Topmost key of MoveIt's sensors for the octomap."""
+UPDATERS = {
+    "PointCloudOctomapUpdater": ("point_cloud_topic", "point_clouds", "max_range"),
+    "DepthImageOctomapUpdater": (
+        "image_topic", "depth_images", "far_clipping_plane_distance",
+    ),
+}  # fmt: skip
+"""Plugins of these: names of topic and range there, and the mapper's parameter of the topic."""
 INITIAL = "initial_positions"
 """Topmost key of the positions at which a simulation starts, and that parameter."""
 PLANNING = "robot_description_planning."
@@ -761,6 +773,39 @@ def _initial_positions(
     return {INITIAL: entries} if entries else {}
 
 
+def _sensors(user: UserParameters) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield file and parameters of each sensor of MoveIt's ``sensors_3d.yaml``."""
+    for section in (section for section in user.moveit if section.node == SENSORS):
+        named = {s.node: s.values for s in user.moveit if s.file == section.file}
+        listed = section.values.get("")
+        for entry in listed if isinstance(listed, list) else ():
+            values = entry if isinstance(entry, Mapping) else named.get(str(entry), {})
+            if values:
+                yield section.file, values
+
+
+def sensor_settings(user: UserParameters, images: Sequence[str]) -> dict[str, Value]:
+    """Return the parameters of a mapper for the sensors of MoveIt's ``sensors_3d.yaml``.
+
+    Args:
+        user: the files.
+        images: topics of depth images that it has anyway.
+
+    Returns:
+        Topics, and the max range [m] if all sensors have one; empty without any sensor.
+    """
+    topics: dict[str, list[str]] = {"depth_images": list(images)}
+    ranges = list[float]()
+    for _, values in _sensors(user):
+        plugin = str(values.get("sensor_plugin", "")).rpartition("/")[2]
+        name, kind, far = UPDATERS.get(plugin, ("", "", ""))
+        if values.get(name):
+            topics.setdefault(kind, []).append(str(values[name]))
+            ranges += [float(values[far])] if isinstance(values.get(far), int | float) else []
+    found: dict[str, Value] = {kind: names for kind, names in topics.items() if names}
+    return found | ({"max_range": max(ranges)} if ranges and not images else {})
+
+
 def _deadband(user: UserParameters, namespace: str) -> dict[str, Any]:
     """Return the dead band of Nav2's velocity smoother as that of a base's controller."""
     for section in user.sections:
@@ -810,8 +855,20 @@ def _moveit_notes(sections: Sequence[ParameterSection], specs: Sequence[NodeSpec
         servo = _servo_names((s.node, s.file, s.values) for s in sections)
     for file, values in servo.items():
         found += servo_notes(file, list(values))
+    mapped = any(spec.executable == MAPPER for spec in specs)
+    sensors = list(_sensors(UserParameters((), (), tuple(sections), {}))) if mapped else []
+    for file, given in sensors:
+        used = [n for row in UPDATERS.values() for n in (row[0], row[2])] + ["sensor_plugin"]
+        rest = ", ".join(name for name in given if name not in used)
+        topic = next((str(given[n]) for n in used if n.endswith("topic") and n in given), "nothing")
+        lost = f"; {rest} have no effect there" if rest else ""
+        found.append(f"{file}: {OCCUPANCY_MAPPER} reads {topic}{lost}")
     for section in sections:
         if section.file in servo:
+            continue
+        if section.file in {file for file, _ in sensors} and (
+            section.node == SENSORS or "sensor_plugin" in section.values
+        ):
             continue
         top, names = section.node, [section.node]
         if top == "moveit_simple_controller_manager":

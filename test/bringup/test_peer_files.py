@@ -368,6 +368,29 @@ def test_a_simulation_starts_at_initial_positions(tmp_path):
     assert "panda_joint2, elbow have no effect" in note or "elbow, panda_joint2" in note
 
 
+@pytest.mark.parametrize("named", [False, True])
+def test_sensors_of_the_octomap_are_mapped(tmp_path, named):
+    cloud = {
+        "sensor_plugin": "occupancy_map_monitor/PointCloudOctomapUpdater",
+        "point_cloud_topic": "/camera/points",
+        "max_range": 3.0,
+        "padding_offset": 0.1,
+    }
+    image = {"sensor_plugin": "occupancy_map_monitor/DepthImageOctomapUpdater",
+             "image_topic": "/depth/image", "far_clipping_plane_distance": 2}  # fmt: skip
+    data: dict[str, Any] = {"sensors": ["one", "two"], "one": cloud, "two": image}
+    specs, notes = suite(tmp_path, "franka", yaml.safe_dump(
+        data if named else {"sensors": [cloud, image]}
+    ))  # fmt: skip
+    given = specs["occupancy_mapper"].parameters
+    assert given["point_clouds"] == ["/camera/points"]
+    assert given["depth_images"] == ["/depth/image"]
+    assert given["max_range"] == 3.0
+    assert any("reads /camera/points; padding_offset have no effect" in note for note in notes)
+    assert not any("no such setting" in note for note in notes)
+    assert "occupancy_mapper" not in suite(tmp_path, "franka", "sensors: []\n")[0]
+
+
 def test_a_file_without_need_is_read_itself(tmp_path):
     data = {"diff_drive_controller": {"ros__parameters": {"wheel_radius": 0.04}}}
     specs, _ = suite(tmp_path, "jetbot", yaml.safe_dump(data))
