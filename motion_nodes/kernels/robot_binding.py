@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Protocol
 
 import numpy as np
 
@@ -20,40 +19,7 @@ from motion_nodes.kernels.python_form import Run, RunMany, builtin
 from motion_nodes.typing import Array
 
 
-class RobotCalls(Protocol):
-    """The calls that :class:`motion_nodes.core.robot.kinematics.Kinematics` needs."""
-
-    generated: bool
-
-    def frames(self) -> Run:
-        """Return the call for the poses of all frames, shape (f, 4, 4)."""
-
-    def pose(self, row: int) -> Run:
-        """Return the call for the pose of a row, shape (4, 4)."""
-
-    def jacobian(self, row: int) -> Run:
-        """Return the call for the Jacobian of a row, shape (6, n)."""
-
-    def both(self, row: int) -> Run:
-        """Return the call for pose (4, 4) and Jacobian (6, n) of a row."""
-
-    def frames_many(self, Q: Array, out: Array) -> None:
-        """Write the poses of all frames for m configurations, shape (m, f, 4, 4)."""
-
-    def pose_many(self, row: int, Q: Array, out: Array) -> None:
-        """Write the poses of a row for m configurations, shape (m, 4, 4)."""
-
-    def jacobian_many(self, row: int, Q: Array, out: Array) -> None:
-        """Write the Jacobians of a row for m configurations, shape (m, 6, n)."""
-
-    def load_frames(self) -> None:
-        """Compile or load the code of the calls for all frames."""
-
-    def load_row(self, row: int) -> None:
-        """Compile or load the code of the calls for one row."""
-
-
-def robot_calls(arrays: PackedArrays, *, generic: bool = False) -> RobotCalls:
+def robot_calls(arrays: PackedArrays, *, generic: bool = False) -> GeneratedCalls | GenericCalls:
     """Return the calls for a robot.
 
     Args:
@@ -77,31 +43,31 @@ class GeneratedCalls:
         self._run_many = functools.cache(self._find_many)
 
     def frames(self) -> Run:
-        """Return the call for the poses of all frames."""
+        """Return the call for the poses of all frames, shape (f, 4, 4)."""
         return self._run("frames", None)
 
     def pose(self, row: int) -> Run:
-        """Return the call for the pose of a row."""
+        """Return the call for the pose of a row, shape (4, 4)."""
         return self._run("pose", row)
 
     def jacobian(self, row: int) -> Run:
-        """Return the call for the Jacobian of a row."""
+        """Return the call for the Jacobian of a row, shape (6, n)."""
         return self._run("jacobian", row)
 
     def both(self, row: int) -> Run:
-        """Return the call for pose and Jacobian of a row."""
+        """Return the call for pose (4, 4) and Jacobian (6, n) of a row."""
         return self._run("both", row)
 
     def frames_many(self, Q: Array, out: Array) -> None:
-        """Write the poses of all frames for many configurations."""
+        """Write the poses of all frames for m configurations, shape (m, f, 4, 4)."""
         self._many("frames", None, Q, out)
 
     def pose_many(self, row: int, Q: Array, out: Array) -> None:
-        """Write the poses of a row for many configurations."""
+        """Write the poses of a row for m configurations, shape (m, 4, 4)."""
         self._many("pose", row, Q, out)
 
     def jacobian_many(self, row: int, Q: Array, out: Array) -> None:
-        """Write the Jacobians of a row for many configurations, (m, 6, n)."""
+        """Write the Jacobians of a row for m configurations, shape (m, 6, n)."""
         self._many("jacobian", row, Q, out)
 
     def load_frames(self) -> None:

@@ -157,7 +157,6 @@ def test_something_must_be_asked_for():
         ("max_iterations", 0),
         ("max_iterations", -3),
         ("random_seed", -1),
-        ("sampling_order", 0),
         ("prefer", "fastest"),
         ("tolerance", 1e-3),
     ],

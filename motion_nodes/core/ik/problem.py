@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import enum
 import math
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -123,9 +122,6 @@ class IkSettings:
     """Max total number of iterations over all seeds; None: unlimited."""
     random_seed: int = 123456
     """Seed of the random numbers, for reproducible results."""
-    sampling_order: int = 1
-    """Random configurations are means of this many uniform ones: 1 uniform, 2 triangular, and so
-    on."""
     prefer: Literal["first", "closest"] = "first"
     """``first``: the first solution found, but the one from the seed if there is one. ``closest``:
     of the solutions from all seeds, the one closest to the seed."""
@@ -135,8 +131,7 @@ class IkSettings:
             raise InvalidConfig(
                 f"tolerance must be an IkTolerance, got {self.tolerance!r}.", field="tolerance"
             )
-        for name in ("attempts", "sampling_order"):
-            _check_count(name, getattr(self, name), 1)
+        _check_count("attempts", self.attempts, 1)
         if self.max_iterations is not None:
             _check_count("max_iterations", self.max_iterations, 1)
         _check_count("random_seed", self.random_seed, 0)
@@ -501,32 +496,6 @@ def _orthonormalized(X: Array, what: str) -> Array:
     for _ in range(2 if away > 1e-9 else 1):
         result[:3, :3] = R = 0.5 * R @ (3.0 * _IDENTITY - R.T @ R)
     return result
-
-
-class Ended(Protocol):
-    """The attributes of a search that are reported."""
-
-    status: IkStatus
-    attempts: int
-    iterations: int
-    refusals: Counter[str]
-
-
-def how_it_ended(search: Ended, settings: IkSettings) -> str:
-    """Return how a search ended."""
-    tried = "1 initial guess" if search.attempts == 1 else f"{search.attempts} initial guesses"
-    if search.status is IkStatus.TIMED_OUT:
-        ended = f"no solution within {settings.timeout:g} s ({tried}, {search.iterations} steps)"
-    elif search.status is IkStatus.ITERATION_LIMIT:
-        ended = f"no solution within {search.iterations} iterations ({tried})"
-    elif search.status is IkStatus.REFUSED:
-        ended = f"no valid solution from {tried}"
-    else:
-        ended = f"no solution from {tried}"
-    if not search.refusals:
-        return ended
-    common = "; ".join(f"{text} ({count}x)" for text, count in search.refusals.most_common(3))
-    return f"{ended}; {search.refusals.total()} refused: {common}"
 
 
 def too_far(chain: IkChain, X_BT: Array) -> str:

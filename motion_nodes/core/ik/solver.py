@@ -31,7 +31,6 @@ from motion_nodes.core.ik.problem import (
     IkSettings,
     IkStatus,
     as_configurations,
-    how_it_ended,
     pose_error,
     rejection,
     too_far,
@@ -42,7 +41,7 @@ from motion_nodes.core.ik.workspace import MemoryPool, SolverMemory
 from motion_nodes.core.robot.poses import as_pose, bad_pose, inverse, rigid_pose
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.kernels.compute_clock import compute_time
-from motion_nodes.kernels.ik.ik_step import EXHAUSTED, FOUND, LANES, NO_POSE, REPORT, IkWorkspace
+from motion_nodes.kernels.ik.ik_step import EXHAUSTED, FOUND, LANES, NO_POSE, REPORT
 from motion_nodes.tolerances import DUPLICATE_SOLUTIONS
 from motion_nodes.typing import Array
 
@@ -53,13 +52,6 @@ _CHUNK, _LEAST_CHUNK = 64, 16
 """Max and min number of poses per work item of a thread: less than a millisecond."""
 _CHUNKS = 4
 """Work items per thread, so that all threads end at about the same time."""
-
-
-class Kernel(Protocol):
-    """The kernel as used by a search."""
-
-    def resume(self, work: IkWorkspace) -> int:
-        """Continue and return the outcome."""
 
 
 class SolutionSearch:
@@ -75,7 +67,7 @@ class SolutionSearch:
     """Reasons why solutions were rejected, with counts."""
 
     def __init__(
-        self, kernel: Kernel, memory: SolverMemory, request: IkRequest, near: Array
+        self, kernel: GeneratedIk, memory: SolverMemory, request: IkRequest, near: Array
     ) -> None:
         """Create the search.
 
@@ -106,6 +98,23 @@ class SolutionSearch:
         self.attempts = self._used + self._work.get("next")
         if ended is not None:
             self._fail(ended)
+
+    def how_it_ended(self) -> str:
+        """Return how the search ended."""
+        tried = "1 initial guess" if self.attempts == 1 else f"{self.attempts} initial guesses"
+        if self.status is IkStatus.TIMED_OUT:
+            within = f"{self._memory.settings.timeout:g} s"
+            ended = f"no solution within {within} ({tried}, {self.iterations} steps)"
+        elif self.status is IkStatus.ITERATION_LIMIT:
+            ended = f"no solution within {self.iterations} iterations ({tried})"
+        elif self.status is IkStatus.REFUSED:
+            ended = f"no valid solution from {tried}"
+        else:
+            ended = f"no solution from {tried}"
+        if not self.refusals:
+            return ended
+        common = "; ".join(f"{text} ({count}x)" for text, count in self.refusals.most_common(3))
+        return f"{ended}; {self.refusals.total()} refused: {common}"
 
     def _run(self, outcome: int, deadline: float) -> IkStatus | None:
         """Run the search; return the failure status, or None on success."""
@@ -501,7 +510,7 @@ class LeastSquaresIk:
     ) -> tuple[IkStatus, str]:
         """Return status and reason of a failed search."""
         status, chain = search.status, self.chain
-        parts = [how_it_ended(search, memory.settings)]
+        parts = [search.how_it_ended()]
         reach = chain.length + memory.tolerance.max_position
         if float(np.linalg.norm(target[:3, 3] - chain.origin)) > reach:
             parts.insert(0, too_far(chain, target))

@@ -35,25 +35,22 @@ class StartTable:
     Thread-safe: a piece that two threads create concurrently is the same.
     """
 
-    def __init__(self, chain: IkChain, random_seed: int, sampling_order: int) -> None:
+    def __init__(self, chain: IkChain, random_seed: int) -> None:
         self._chain = chain
         self._seed = random_seed
-        self._order = sampling_order
         self._pieces: dict[int, tuple[Array, NDArray[np.float32]]] = {}
         self._low, self._high = _range(chain)
 
     def piece(self, index: int) -> tuple[Array, NDArray[np.float32]]:
         """Return configurations, shape (PIECE * BLOCK, n), and features, (PIECE, FEATURES, BLOCK).
 
-        Source of the sampling: the mean of k uniform numbers (Irwin-Hall distribution), which for k
-        = 2 is triangular.
+        They are uniform: means of several uniform numbers (Irwin-Hall distribution) miss solutions.
         """
         piece = self._pieces.get(index)
         if piece is None:
             rng = np.random.default_rng([self._seed, index])
             count, n = PIECE * BLOCK, len(self._low)
-            shares = rng.uniform(size=(self._order, count, n)).mean(axis=0)
-            Q = self._low + shares * (self._high - self._low)
+            Q = self._low + rng.uniform(size=(count, n)) * (self._high - self._low)
             X = self._chain.kinematics.pose_batch(Q, self._chain.tip)
             rows = np.empty((count, FEATURES))
             rows[:, 0] = np.einsum("ij,ij->i", X[:, :3, 3], X[:, :3, 3])
@@ -228,7 +225,7 @@ class MemoryPool:
     def __init__(self, chain: IkChain, settings: IkSettings) -> None:
         """Sample the first random configurations of ``settings``."""
         self._chain = chain
-        self._tables: dict[tuple[int, int], StartTable] = {}
+        self._tables: dict[int, StartTable] = {}
         self._idle: list[SolverMemory] = []
         self._table(settings).piece(0)
 
@@ -257,10 +254,10 @@ class MemoryPool:
 
     def _table(self, settings: IkSettings) -> StartTable:
         """Return the random configurations of some settings."""
-        key = (settings.random_seed, settings.sampling_order)
-        table = self._tables.get(key)
+        seed = settings.random_seed
+        table = self._tables.get(seed)
         if table is None:
-            table = StartTable(self._chain, *key)
+            table = StartTable(self._chain, seed)
             tables = dict(list(self._tables.items())[1 - _KEPT_TABLES :])
-            self._tables = {**tables, key: table}
+            self._tables = {**tables, seed: table}
         return table

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -218,21 +218,6 @@ class TargetMotion:
         return min(max(now - self._at, 0.0), _LEAST_HOLD)
 
 
-class FollowerCommand(Protocol):
-    """A command that defines the policy's goal."""
-
-    servo: bool
-    """Whether it is a velocity command, which must be renewed continuously and has no goal."""
-    at: float
-    """Time when it was given or last renewed [s]."""
-
-    def goal_at(self, policy: RmpflowPolicy, q: Array, dt: float, now: float) -> Goal:
-        """Return the policy's next goal, with the joints at ``q`` [rad or m], shape (n,)."""
-
-    def place(self) -> Goal | None:
-        """Return the final goal of the robot; None for a velocity."""
-
-
 class PoseCommand:
     """A target pose of the tool, or a position with unconstrained orientation."""
 
@@ -313,8 +298,9 @@ class TwistCommand:
         X = self._servo.target(X_WT, twist, dt, policy.tool_lead)
         return Goal(q.copy(), X[:3, 3], X[:3, :3])
 
-    def place(self) -> None:
+    def place(self) -> Goal | None:
         """Return None: a velocity has no place."""
+        return None
 
 
 class JogCommand:
@@ -334,5 +320,11 @@ class JogCommand:
         lead = policy.joint_lead(self.velocity)
         return Goal(self._servo.target(q, self.velocity, dt, lead))
 
-    def place(self) -> None:
+    def place(self) -> Goal | None:
         """Return None: a velocity has no place."""
+        return None
+
+
+FollowerCommand = PoseCommand | PostureCommand | TwistCommand | JogCommand
+"""A command that defines the policy's goal: at each step by ``goal_at``, finally by ``place``.
+A velocity (``servo``) must be renewed continuously; ``at`` is when it was, or was given [s]."""
