@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Limits of a twist: ramps, closed forms, Ruckig, random commands to each kind of base."""
 
+import dataclasses
 import itertools
 import math
 from collections.abc import Callable
@@ -11,6 +12,7 @@ import ruckig
 from bases.holonomic_samples import kaya, mecanum
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from raised_errors import about
 
 from motion_nodes.core.bases.ackermann import AckermannBase, AckermannConfig, AckermannGeometry
 from motion_nodes.core.bases.base import BaseLimits, BodyAxisLimits, Twist2, WheeledBase
@@ -219,6 +221,12 @@ def test_the_smaller_jerk_limit_holds():
     assert BodyAxisLimits(max_acceleration=1.0, max_jerk=5.0, min_jerk=-2.0).jerk == 2.0
     assert BodyAxisLimits(max_acceleration=1.0, max_jerk=5.0).jerk == 5.0
     assert BodyAxisLimits(max_acceleration=1.0, min_jerk=-3.0).jerk == 3.0
+
+
+@pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(BodyAxisLimits)])
+def test_an_infinite_limit_is_refused_by_name(name):
+    with pytest.raises(InvalidConfig, check=about(name)):
+        BodyAxisLimits(**{name: inf})
 
 
 def test_rest_is_exact_after_many_commands():
