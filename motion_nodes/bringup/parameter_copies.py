@@ -7,7 +7,9 @@ not have, or that belong to chained controllers. The copies are in the cache, by
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import os
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -36,15 +38,24 @@ def copy_of(file: str, sections: Sequence[tuple[str, Mapping[str, Any]]]) -> str
     parts = [yaml_text({node: {"ros__parameters": _given(values)}}) for node, values in sections]
     text = f"# Written for one robot from {file}\n{''.join(parts)}"
     key = hashlib.sha256(text.encode()).hexdigest()[:16]
-    kernels = preferred_folder()
-    cache = kernels.parent if kernels is not None else Path(tempfile.gettempdir()) / "motion_nodes"
-    path = cache / "parameters" / f"{Path(file).stem}-{key}.yaml"
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path = _folder() / f"{Path(file).stem}-{key}.yaml"
     if not path.is_file():
         with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as written:
             written.write(text)
         Path(written.name).replace(path)
     return str(path)
+
+
+def _folder() -> Path:
+    """Return the folder of copies: in the cache, or a temporary one if that is not writable."""
+    kernels = preferred_folder()
+    if kernels is not None:
+        folder = kernels.parent / "parameters"
+        with contextlib.suppress(OSError):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if os.access(folder, os.W_OK):
+                return folder
+    return Path(tempfile.mkdtemp(prefix="motion_nodes_parameters_"))
 
 
 def _given(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import yaml
 from motion_nodes.bringup.bringup_config import BringupConfig
 from motion_nodes.bringup.compose import suite_of
 from motion_nodes.bringup.node_specs import NodeSpec
+from motion_nodes.bringup.parameter_copies import copy_of
 from motion_nodes.bringup.parameter_files import read_parameter_files
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.placement import parse_placement
@@ -389,6 +390,19 @@ def test_sensors_of_the_octomap_are_mapped(tmp_path, named):
     assert any("reads /camera/points; padding_offset have no effect" in note for note in notes)
     assert not any("no such setting" in note for note in notes)
     assert "occupancy_mapper" not in suite(tmp_path, "franka", "sensors: []\n")[0]
+
+
+@pytest.mark.parametrize("cache", ["cache", "/proc/nothing"])
+def test_copies_are_written_once_and_without_a_cache_aside(tmp_path, monkeypatch, cache):
+    monkeypatch.setenv("MOTION_NODES_CACHE_DIR", str(tmp_path / cache))
+    sections = [("/a/b", {"x.y": 1e-7, "none": None, "empty": [], "text": "1.0", "on": True})]
+    file = copy_of("some/params.yaml", sections)
+    (section,) = read_parameter_files([file]).sections
+    assert (section.node, dict(section.values)) == (
+        "/a/b", {"x.y": 1e-7, "text": "1.0", "on": True},
+    )  # fmt: skip
+    again = copy_of("some/params.yaml", sections)
+    assert (again == file) == (cache == "cache")
 
 
 def test_a_file_without_need_is_read_itself(tmp_path):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Behaviors of Nav2's action servers, velocity smoother and simple commander, over DDS."""
 
+import itertools
 import math
 from types import SimpleNamespace
 from typing import Any
@@ -307,6 +308,12 @@ def plan(navigator: Any, *goals: PoseStamped, start: PoseStamped | None = None, 
     return navigator.send(kind, name, kind.Goal(**where, **more)).result(within=30.0)
 
 
+def length(message: Path) -> float:
+    """Return the length of a path [m]; 0 without poses."""
+    points = [(p.pose.position.x, p.pose.position.y) for p in message.poses]
+    return sum(math.dist(a, b) for a, b in itertools.pairwise(points))
+
+
 def wall(frame: str = "odom") -> OccupancyGrid:
     """A map of 4 m by 4 m around the origin, with a wall at x = 1 m and a gap at its end."""
     cells = np.zeros((80, 80), np.int8)
@@ -397,6 +404,11 @@ def test_smoothing(navigator):
     assert ends[1].distance(Pose2(0.8, 0.8)) < 1e-6
     codes = SmoothPath.Result
     through = path([(0.0, 0.0, 0.0), (0.5, 0.0, 0.0), (1.6, 0.0, 0.0)])
+    maps = navigator.client.publisher(OccupancyGrid, "/map", LATCHED)
+    maps.publish(wall())
+    behind = stamped((1.5, 0.0, 0.0))
+    around = 2.0  # [m]
+    navigator.client.wait(lambda: length(plan(navigator, behind)[1].path) > around, "the map")
     for message, more, expected in (
         (corner, {"smoother_id": "invalid_smoother"}, codes.INVALID_SMOOTHER),
         (path([]), {}, codes.INVALID_PATH),
