@@ -19,6 +19,7 @@ from motion_nodes.core.robot.placement import parse_placements
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.scene.scenery import Scenery, floor_of, joined, neighbours_of
 from motion_nodes.ros.clients.trajectory_execution import ExecutionParams
+from motion_nodes.ros.messages.plan_messages import MAX_REPLAN_DELAY
 from motion_nodes.ros.parameters import core_param, core_params, param, settings_from
 
 
@@ -117,7 +118,7 @@ class RrtPlannerParams(ExecutionParams):
         doc="Default delay between replanning attempts, for requests that give 0.",
         unit="s",
         ge=0.0,
-        le=60.0,
+        le=MAX_REPLAN_DELAY,
     )
     replan_lead: float = param(
         0.2,
