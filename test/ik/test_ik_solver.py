@@ -17,6 +17,7 @@ from robot_setup.urdf_samples import LIMIT, joint, link, robot
 from scipy.spatial.transform import Rotation
 from scipy.stats import qmc
 
+import motion_nodes as mn
 from motion_nodes.core.ik.chain import IkChain
 from motion_nodes.core.ik.joint_sampling import (
     difference,
@@ -74,6 +75,17 @@ def test_configurations_at_their_limits_are_solved_without_leaving_them(robot):
         result = solver.solve(IkRequest(pose_of(robot, chain, q)))
         assert result.success, result.reason
         assert inside(chain, result.q)
+
+
+def test_most_joints_may_be_at_their_limits():
+    """Poses of a corner of the joint ranges, from which few other configurations lead back."""
+    arm, rng = mn.load_robot("so101")["arm"], np.random.default_rng(4)
+    low, high = arm.limits.lower, arm.limits.upper
+    Q = rng.uniform(low, high, (1000, len(low)))
+    ends = np.where(rng.random(Q.shape) < 0.5, low, high)
+    Q = np.where(rng.random(Q.shape) < 0.6, ends, Q)
+    solved = [arm.ik(X).success for X in arm.fk(Q)]
+    assert np.mean(solved) >= 0.999
 
 
 def test_equal_requests_get_equal_answers_and_other_seeds_others():

@@ -21,6 +21,8 @@ from motion_nodes.typing import Array
 
 PIECE = 100
 """Blocks per piece of the table; each block gives one seed."""
+_BEYOND = 2.5
+"""Range of samples whose joints are then often at their limits, relative to that of the joints."""
 _KEPT = 4
 """Number of stored pieces; further pieces are sampled each time."""
 STEPS = 256
@@ -44,13 +46,21 @@ class StartTable:
     def piece(self, index: int) -> tuple[Array, NDArray[np.float32]]:
         """Return configurations, shape (PIECE * BLOCK, n), and features, (PIECE, FEATURES, BLOCK).
 
-        They are uniform: means of several uniform numbers (Irwin-Hall distribution) miss solutions.
+        They are uniform, in every second block after the first ones from beyond the range of the
+        joints and then clipped: means of several uniform numbers (Irwin-Hall distribution) miss
+        solutions.
         """
         piece = self._pieces.get(index)
         if piece is None:
             rng = np.random.default_rng([self._seed, index])
             count, n = PIECE * BLOCK, len(self._low)
-            Q = self._low + rng.uniform(size=(count, n)) * (self._high - self._low)
+            shares = rng.uniform(size=(count, n))
+            # Solutions with several joints at their limits are hardly found from other
+            # configurations; the first lanes have others, which solve most poses.
+            block = np.arange(count) // BLOCK
+            edge = (block >= LANES) & (block % 2 == 1)
+            shares[edge] = np.clip(_BEYOND * (shares[edge] - 0.5) + 0.5, 0.0, 1.0)
+            Q = self._low + shares * (self._high - self._low)
             X = self._chain.kinematics.pose_batch(Q, self._chain.tip)
             rows = np.empty((count, FEATURES))
             rows[:, 0] = np.einsum("ij,ij->i", X[:, :3, 3], X[:, :3, 3])
