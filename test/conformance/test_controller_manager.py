@@ -61,7 +61,8 @@ panda_arm:
   kinematics_solver: kdl_kinematics_plugin/KDLKinematicsPlugin
   kinematics_solver_timeout: 0.07
 joint_limits:
-  panda_joint1: {has_velocity_limits: true, max_velocity: 2.175}
+  panda_joint1: {has_velocity_limits: true, max_velocity: 1.175}
+  elbow: {has_velocity_limits: true, max_velocity: 1.0}
 moveit_simple_controller_manager:
   controller_names: [panda_arm_controller, missing_controller]
 """
@@ -197,9 +198,10 @@ def test_what_has_no_effect_is_named(files, tmp_path):
     assert list(by_name["joint_trajectory_controller"]["joints"]) == ARM
     assert by_name["joint_trajectory_controller"]["constraints.goal_time"] == 0.0
     assert by_name["ik_service"]["kinematics_solver_timeout"] == 0.07
+    assert by_name["move_group"]["joint_limits"] == ["panda_joint1.max_velocity=1.175"]
     text = "\n".join(notes)
     for name in (
-        "unknown_node", "joint_limits", "kinematics_solver", "missing_controller",
+        "unknown_node", "joint_limits of elbow", "kinematics_solver", "missing_controller",
         "joint_state_broadcaster",
     ):  # fmt: skip
         assert name in text

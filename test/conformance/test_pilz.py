@@ -132,6 +132,7 @@ def test_unknown_planners(planner, kind):
     [
         {"max_velocity_scaling_factor": 2.0},
         {"max_velocity_scaling_factor": 1e-5},
+        {"max_acceleration_scaling_factor": 1e-4},
         {"max_acceleration_scaling_factor": -1.0},
     ],
 )
@@ -537,10 +538,10 @@ def test_sequences_of_several_groups(planner):
     starts = second.joint_trajectory.points[0].positions
     assert starts == pytest.approx([ends[n] for n in second.joint_trajectory.joint_names], abs=1e-6)
     assert open_again.joint_trajectory.points[0].positions[0] == pytest.approx(0.01, abs=1e-4)
-    name = next(iter(hand))
-    own = sequence(planner, *arm, with_group(fingers(0.01), **{name: 0.035}))
+    both = dict.fromkeys(FRANKA.group("gripper").joints, 0.035)
+    own = sequence(planner, *arm, with_group(fingers(0.01), **both))
     assert own.planned_trajectories[-1].joint_trajectory.points[0].positions[0] == 0.035
-    again = with_group(fingers(0.02), **{name: 0.01})
+    again = with_group(fingers(0.02), **both)
     assert sequence(planner, narrow, back, again).error_code.val == Codes.INVALID_ROBOT_STATE
     status, result = execute(planner, arm[0], with_group(fingers(0.01)), back).result(within=40.0)
     assert status == SUCCEEDED, result.response.error_code.message

@@ -47,6 +47,8 @@ Codes = MoveItErrorCodes
 
 MIN_SCALING = 1e-6
 """Min scaling factor; with smaller ones the numbers of a motion overflow."""
+STRICT_SCALING = 1e-4
+"""Factor up to which Pilz' planners reject requests; source: trajectory_generator.hpp."""
 
 MAX_PLANNING_TIME = 600.0
 """[s] Max planning time of a request, which occupies a thread for it."""
@@ -177,19 +179,21 @@ def scaling(request: Any, notes: list[str], *, strict: bool = False) -> tuple[fl
     Args:
         request: with ``max_velocity_scaling_factor`` and ``max_acceleration_scaling_factor``.
         notes: for the client.
-        strict: whether factors above 1 are rejected, as by Pilz' planners.
+        strict: whether factors above 1, and small ones, are rejected, as by Pilz' planners.
 
     Raises:
-        RequestRejected: a factor is neither 0 nor at least MIN_SCALING.
+        RequestRejected: a factor is neither 0 nor at least MIN_SCALING, or above STRICT_SCALING.
     """
     factors = []
+    least, word = (STRICT_SCALING, "above ") if strict else (MIN_SCALING, "")
     for what in ("max_velocity_scaling_factor", "max_acceleration_scaling_factor"):
         value = getattr(request, what)
         above = 1.0 < value < math.inf and not strict
-        if not (value == 0.0 or MIN_SCALING <= value <= 1.0 or above):
+        small = value <= least if strict else value < least
+        if value != 0.0 and not above and (small or not value <= 1.0):
             raise RequestRejected(
                 Codes.INVALID_MOTION_PLAN,
-                f"{what} is {value}; allowed is {MIN_SCALING:g} to 1, or 0 for 1",
+                f"{what} is {value}; allowed is {word}{least:g} to 1, or 0 for 1",
             )
         if above:
             notes.append(f"{what} is {value:g}; 1 is used, the max")
