@@ -56,6 +56,7 @@ from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import JointStateReader
 from motion_nodes.ros.node import RobotNode
 from motion_nodes.ros.parameters import given_early
+from motion_nodes.tolerances import MEASURED_NOISE
 
 STAMP_TOLERANCE = 0.1
 """[s] Max time by which the stamp of a state may be ahead of the node's time."""
@@ -351,6 +352,10 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
             known &= error <= self.params.resync_tolerance
         self._standing.forget()
         self.controller.reset(np.where(known, last, measured))
+        for text in self.controller.limits.violations(measured, MEASURED_NOISE):
+            self.get_logger().warning(
+                f"held outside of its limits, until it is commanded: {text}; is its encoder right?"
+            )
         self._guard.reset()
         self._monitor.reset()
         self._unstarted = False

@@ -318,12 +318,17 @@ def test_a_refused_reset_changes_nothing():
     np.testing.assert_array_equal(controller.targets.positions, [0.9, 0.9])
 
 
-def test_a_joint_found_outside_its_limits_comes_back_within_them():
-    controller = started(limits_of(), 1.3)
-    assert controller.step(0.0).positions[0] == 1.3
-    positions = [controller.step(DT).positions[0] for _ in range(500)]
+@pytest.mark.parametrize("outside", [1.01, 1.3, 1.3 + 2.0 * np.pi])
+def test_a_joint_found_outside_its_limits_comes_back_by_a_command_only(outside):
+    controller = started(limits_of(), outside)
+    assert controller.step(0.0).positions[0] == outside
+    assert all(controller.step(DT).positions[0] == outside for _ in range(100))
+    controller.stop()
+    assert all(controller.step(DT).positions[0] == outside for _ in range(100))
+    controller.apply(JointCommand(positions=[0.9]))
+    positions = [controller.step(DT).positions[0] for _ in range(3000)]
     assert np.all(np.diff(positions) <= 0.0)
-    assert positions[-1] == 1.0
+    assert positions[-1] == 0.9
 
 
 @pytest.mark.parametrize("dt", [0.0, -0.01, nan, inf])

@@ -287,7 +287,8 @@ class ArticulationController:
             )
         self.still = None
         self.limiter.reset(position)
-        self._positions[:] = np.clip(position, self.limits.lower, self.limits.upper)
+        # Also outside of the limits: nothing moves by itself.
+        self._positions[:] = position
         self._velocities[:] = 0.0
         self._efforts[:] = 0.0
         self._stopping[:] = self._compliant[:] = False
@@ -611,8 +612,7 @@ class ArticulationController:
     def _end_stops(self) -> None:
         """Hold the positions of joints that have stopped."""
         still = self._stopping & (self.limiter.velocity == 0.0)
-        held = self.limiter.position.clip(self.limits.lower, self.limits.upper)
-        np.copyto(self._positions, held, where=still)
+        np.copyto(self._positions, self.limiter.position, where=still)
         self._stopping[still] = False
 
     def _reference(self) -> JointReference:

@@ -154,7 +154,9 @@ def begin_step(s: LimiterState) -> int:
         s.last_speed[j], s.last_acceleration[j] = s.speed[j], s.goal_acceleration[j]
         if simple:
             position, reach = s.position[j], _HORIZON * s.fastest[j]
-            goal = position if s.by_velocity[j] else min(max(s.goal[j], s.lower[j]), s.upper[j])
+            # A joint outside of its limits moves no further out, and in only by a target.
+            lower, upper = min(s.lower[j], position), max(s.upper[j], position)
+            goal = position if s.by_velocity[j] else min(max(s.goal[j], lower), upper)
             if abs(goal - position) > reach:
                 goal, lasting = min(max(goal, position - reach), position + reach), 0
             s.target_by_velocity[j], s.target[j], s.target_speed[j] = s.by_velocity[j], goal, 0.0
@@ -430,7 +432,10 @@ class OnlineLimiter:
         written = not state.flags[_CHASING]
         state.fastest[:] = self._velocity_limit
         self._stand()
-        goal = np.where(by_velocity, self.position, goal.clip(self._lower, self._upper))
+        # A joint outside of its limits moves no further out, and in only by a target.
+        lower = np.minimum(self._lower, self.position)
+        upper = np.maximum(self._upper, self.position)
+        goal = np.where(by_velocity, self.position, goal.clip(lower, upper))
         to_limit, moves = False, bool(np.count_nonzero(speed))
         if moves:
             by_velocity = by_velocity.copy()
