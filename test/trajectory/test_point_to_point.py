@@ -251,6 +251,11 @@ def test_from_outside_the_position_limits_and_goals_beyond_them():
         lead(limiter, -3.0)
     assert limiter.position[0] == -1.0
     limiter = at(1.5)
+    for goal in (1.5, 1.2):  # it stays, or moves in as far as its goal
+        for _ in range(300):
+            lead(limiter, goal)
+        assert limiter.position[0] == goal
+    limiter = at(1.5)
     for _ in range(100):
         lead(limiter, speed=1.0, by=BY_VELOCITY)
     assert limiter.position[0] == 1.5  # not further out

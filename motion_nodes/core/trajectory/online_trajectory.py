@@ -154,9 +154,11 @@ def begin_step(s: LimiterState) -> int:
         s.last_speed[j], s.last_acceleration[j] = s.speed[j], s.goal_acceleration[j]
         if simple:
             position, reach = s.position[j], _HORIZON * s.fastest[j]
-            # A joint outside of its limits moves no further out, and in only by a target.
-            lower, upper = min(s.lower[j], position), max(s.upper[j], position)
-            goal = position if s.by_velocity[j] else min(max(s.goal[j], lower), upper)
+            # A joint outside of its limits stays there, or moves in as far as its target.
+            goal, lower, upper = s.goal[j], s.lower[j], s.upper[j]
+            lower = position if position < lower and goal >= position else lower
+            upper = position if position > upper and goal <= position else upper
+            goal = position if s.by_velocity[j] else min(max(goal, lower), upper)
             if abs(goal - position) > reach:
                 goal, lasting = min(max(goal, position - reach), position + reach), 0
             s.target_by_velocity[j], s.target[j], s.target_speed[j] = s.by_velocity[j], goal, 0.0
@@ -432,10 +434,11 @@ class OnlineLimiter:
         written = not state.flags[_CHASING]
         state.fastest[:] = self._velocity_limit
         self._stand()
-        # A joint outside of its limits moves no further out, and in only by a target.
-        lower = np.minimum(self._lower, self.position)
-        upper = np.maximum(self._upper, self.position)
-        goal = np.where(by_velocity, self.position, goal.clip(lower, upper))
+        # A joint outside of its limits stays there, or moves in as far as its target.
+        here = self.position
+        lower = np.where((here < self._lower) & (goal >= here), here, self._lower)
+        upper = np.where((here > self._upper) & (goal <= here), here, self._upper)
+        goal = np.where(by_velocity, here, goal.clip(lower, upper))
         to_limit, moves = False, bool(np.count_nonzero(speed))
         if moves:
             by_velocity = by_velocity.copy()
