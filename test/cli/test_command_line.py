@@ -330,14 +330,6 @@ def test_a_command_tells_that_its_output_cannot_be_written(words):
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="no /dev/full")
-def test_the_end_of_a_reader_is_quiet():
-    command = subprocess.Popen([*MOTION, "robots"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    command.stdout.close()
-    assert command.stderr.read() == b""
-    assert command.wait() in (0, 1)
-
-
-@pytest.mark.skipif(not FULL.exists(), reason="no /dev/full")
 def test_lines_of_a_suite_that_cannot_be_written_are_omitted(monkeypatch):
     full = FULL.open("w", buffering=1)
     monkeypatch.setattr(sys, "stdout", full)
