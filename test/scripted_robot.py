@@ -15,6 +15,10 @@ from sensor_msgs.msg import JointState
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 
 
+MAX_SPEED = 3.0
+"""Of joints [rad/s or m/s], above the velocity limits, so that it counts only after a block."""
+
+
 class ScriptedRobot:
     """Publishes joint_states in wall time at 100 Hz in its own thread, until ``close``."""
 
@@ -73,7 +77,9 @@ class ScriptedRobot:
         for name, target in self._targets.items():
             lower, upper = self.blocked.get(name, (-np.inf, np.inf))
             if not self.frozen:
-                q = float(min(max(target, lower), upper))
+                within = MAX_SPEED * dt
+                q = min(max(target, self.q[name] - within), self.q[name] + within)
+                q = float(min(max(q, lower), upper))
                 self._velocities[name] = (q - self.q[name]) / dt
                 self.q[name] = q
             reported = self.q[name] + self.offsets.get(name, 0.0)

@@ -191,6 +191,8 @@ def test_no_tolerance_looks_at_nothing(arm, robot):
         )
         arm.client.spin(0.3)
         assert arm.reference()[J1] == pytest.approx(0.5)
+        robot.blocked.clear()
+        arm.arrives({J1: 0.5}, within=1e-3)
     finally:
         back = {"constraints__trajectory": np.nan}
         assert arm.client.set_parameters(CONTROLLER, **back).successful

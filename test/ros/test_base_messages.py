@@ -226,7 +226,8 @@ def edges(entry: Setting) -> list[float]:
 
 
 def numeric(kind: type) -> list[str]:
-    return [f.name for f in dataclasses.fields(kind) if KEY in f.metadata and "float" in f.type]
+    fields = dataclasses.fields(kind)
+    return [f.name for f in fields if KEY in f.metadata and f.type in ("float", "float | None")]
 
 
 def accepted(make) -> bool:

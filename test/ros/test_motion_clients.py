@@ -85,7 +85,9 @@ def clock(monkeypatch):
     return found
 
 
-NODE = SimpleNamespace(time_stands=False, now_ns=lambda: 0)
+NODE = SimpleNamespace(
+    time_stands=False, now_ns=lambda: 0, create_client=lambda *_, **__: None
+)  # fmt: skip
 
 
 def a_trajectory() -> JointTrajectory:
