@@ -14,7 +14,6 @@ from sensor_msgs.msg import JointState
 
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 
-
 MAX_SPEED = 3.0
 """Of joints [rad/s or m/s], above the velocity limits, so that it counts only after a block."""
 
