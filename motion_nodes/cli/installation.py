@@ -8,6 +8,7 @@ import importlib.metadata
 import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from rich.console import Console
 from rich.markup import escape
@@ -114,9 +115,9 @@ def compile_kernels(robots: Sequence[str]) -> None:
     _timed("control cycles", compile_cycles)
     for name in robots or sorted(available_robots()):
         robot = load_description(name)
-        _timed(name, lambda robot=robot: compile_robot(robot))  # type: ignore[misc]
+        _timed(name, partial(compile_robot, robot))
         if robot.arm_joints and not is_prepared():
-            _timed("all planners", lambda robot=robot: load_all_planning(robot))  # type: ignore[misc]
+            _timed("all planners", partial(load_all_planning, robot))
 
 
 def compile_robot(robot: Robot) -> None:

@@ -75,32 +75,36 @@ def test_no_compiling_process_outlives_its_parent(work, compiling, killed, tmp_p
                 os.kill(child, signal.SIGKILL)
 
 
-STRAIGHT = """
+LOADED = """
 import gc, sys
-from dataclasses import replace
 from numba.core.dispatcher import Dispatcher
 from motion_nodes.core.planning import warm_up
-from motion_nodes.core.planning.pipeline import PlanOptions, plan
 from motion_nodes.core.robot.loader import load_robot
-from motion_nodes.core.scene.checker import CollisionChecker
 
 def loaded():
     found = (each for each in gc.get_objects() if isinstance(each, Dispatcher))
     return {each.__name__: len(each.signatures) for each in found if each.signatures}
 
 robot = load_robot(sys.argv[1])
+"""
+
+STRAIGHT = f"""{LOADED}
+from dataclasses import replace
+from motion_nodes.core.planning.pipeline import PlanOptions, plan
+from motion_nodes.core.scene.checker import CollisionChecker
+
 warm_up.load_direct_motions(robot)
 before = loaded()
 options = warm_up.straight_motion(PlanOptions(velocity_scaling=0.5))
 for group in robot.groups.values():
     checker = CollisionChecker(robot, group.joints)
-    for tip in {None, group.tip if group.tips else None}:
+    for tip in {{None, group.tip if group.tips else None}}:
         request = replace(warm_up.small_motion(checker, tip), timeout=5.0)
         assert plan(request, options).trajectory is not None
     home = robot.home[group.indices]
     far = checker.limits.clip(home + 0.7)
     plan(replace(request, goals=(warm_up.JointGoal(far),)), options)
-assert loaded() == before, {k: v for k, v in loaded().items() if before.get(k) != v}
+assert loaded() == before, {{k: v for k, v in loaded().items() if before.get(k) != v}}
 """
 
 
@@ -109,19 +113,10 @@ def test_straight_motions_need_no_other_kernels(name):
     subprocess.run([sys.executable, "-c", STRAIGHT, name], check=True, timeout=300.0)
 
 
-AROUND = """
-import gc, sys
+AROUND = f"""{LOADED}
 import numpy as np
-from numba.core.dispatcher import Dispatcher
 import motion_nodes as mn
-from motion_nodes.core.planning import warm_up
-from motion_nodes.core.robot.loader import load_robot
 
-def loaded():
-    found = (each for each in gc.get_objects() if isinstance(each, Dispatcher))
-    return {each.__name__: len(each.signatures) for each in found if each.signatures}
-
-robot = load_robot(sys.argv[1])
 warm_up.load_planning(robot)
 before = loaded()
 arm = mn.load_robot(sys.argv[1])["arm"]
@@ -132,7 +127,7 @@ world = mn.World()
 world.add("wall", mn.Box(0.3, 0.02, 0.3), mn.pose(xyz=arm.fk(middle)[:3, 3]))
 plan = arm.plan(start, goal, world)
 assert plan.success and len(plan.path) > 2, plan.reason
-assert loaded() == before, {k: v for k, v in loaded().items() if before.get(k) != v}
+assert loaded() == before, {{k: v for k, v in loaded().items() if before.get(k) != v}}
 """
 
 

@@ -325,19 +325,18 @@ def read_text(file: Path) -> str:
         raise InvalidDescription(f"{file}: is not UTF-8 text ({error.reason}).") from None
 
 
-def read_yaml(file: Path, *, tagged: bool = False, repeated: bool = False) -> Any:
+def read_yaml(file: Path, *, tagged: bool = False) -> Any:
     """Return the mapping in a YAML file.
 
     Args:
         file: path of the file.
         tagged: accept tags of Python objects and return their plain data.
-        repeated: accept names that are repeated, and nothing, as parameter files of ROS; and tags.
 
     Raises:
         InvalidDescription: an unreadable file, a syntax error (with its position), or not a
             mapping.
     """
-    return parse_yaml(read_text(file), str(file), tagged=tagged, repeated=repeated)
+    return parse_yaml(read_text(file), str(file), tagged=tagged)
 
 
 def parse_yaml(text: str, where: str, *, tagged: bool = False, repeated: bool = False) -> Any:
@@ -347,7 +346,7 @@ def parse_yaml(text: str, where: str, *, tagged: bool = False, repeated: bool = 
         text: YAML.
         where: name of the file, for errors.
         tagged: see :func:`read_yaml`.
-        repeated: see :func:`read_yaml`.
+        repeated: accept names that are repeated, and nothing, as parameter files of ROS; and tags.
 
     Raises:
         InvalidDescription: as :func:`read_yaml`.

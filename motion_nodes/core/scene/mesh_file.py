@@ -17,6 +17,7 @@ import hashlib
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -284,7 +285,7 @@ def _parts(path: Path, colored: bool = False) -> Sequence[MeshPart]:
         ".obj": _obj_with_materials if colored else lambda path: [MeshPart(*_obj(path))],
         ".dae": read_dae,
     }
-    readers |= dict.fromkeys((".glb", ".gltf", ".ply"), _by_trimesh)
+    readers |= dict.fromkeys((".glb", ".gltf", ".ply"), partial(_by_trimesh, colored=colored))
     reader = readers.get(path.suffix.lower())
     if reader is None:
         raise InvalidDescription(f"{path}: meshes are read from {', '.join(readers)} files only.")
@@ -309,18 +310,20 @@ def _joined(parts: Sequence[MeshPart]) -> Triangles:
 def _obj_with_materials(path: Path) -> Sequence[MeshPart]:
     if b"mtllib" in path.read_bytes():
         with contextlib.suppress(ValueError):  # without its materials
-            return _by_trimesh(path)
+            return _by_trimesh(path, colored=True)
     return [MeshPart(*_obj(path))]
 
 
-def _by_trimesh(path: Path) -> Sequence[MeshPart]:
+def _by_trimesh(path: Path, *, colored: bool) -> Sequence[MeshPart]:
     import trimesh  # on demand, because the import is slow
 
     try:
         scene = trimesh.load(path, force="scene")
         return [
             MeshPart(
-                np.asarray(mesh.vertices, np.float64), np.asarray(mesh.faces, np.int64), _main(mesh)
+                np.asarray(mesh.vertices, np.float64),
+                np.asarray(mesh.faces, np.int64),
+                _main(mesh) if colored else None,
             )
             for mesh in scene.dump()
             if isinstance(mesh, trimesh.Trimesh)
