@@ -23,7 +23,7 @@ from motion_nodes.core.ik.problem import (
 from motion_nodes.core.ik.tasks_and_limits import Configuration
 from motion_nodes.core.planning.planning_problem import Goal, JointGoal, PoseGoal, PosesGoal
 from motion_nodes.core.planning.several_poses import solve_poses
-from motion_nodes.core.robot.configurations import checked_state
+from motion_nodes.core.robot.configurations import checked_state, leader_values
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.poses import rigid_pose
 from motion_nodes.core.robot.robot import Robot
@@ -170,12 +170,15 @@ class GroupInputs:
             return goal  # type: ignore[return-value]
         if isinstance(goal, Mapping) and goal and all(shape_of(x) == () for x in goal.values()):
             joints, q = self.group.joints, np.array(start)
+            values = dict[str, float]()
             for name, value in goal.items():
-                if name not in joints:
-                    raise UnknownJoint(name, joints, f"group '{self.group.name}'")
                 if not isinstance(value, numbers.Real):
                     raise InvalidCommand(f"goal: {name} is {value!r:.99}, no number.", field=name)
-                q[joints.index(name)] = value
+                values[name] = float(value)
+            for name, number in leader_values(self.robot.tree, values).items():
+                if name not in joints:
+                    raise UnknownJoint(name, joints, f"group '{self.group.name}'")
+                q[joints.index(name)] = number
             return (JointGoal(q),)
         if isinstance(goal, Mapping):
             return (self.poses(goal),)

@@ -239,6 +239,14 @@ def test_joints_not_named_by_a_goal_stay_at_the_start(franka):
             arm.plan(q, wrong)
 
 
+def test_a_goal_may_name_a_mimic_joint():
+    gripper = mn.load_robot("open_manipulator_x")["gripper"]
+    plan = gripper.plan([0.0], {"gripper_right_joint": 0.01})
+    np.testing.assert_allclose(plan.path[-1], [0.01])
+    with pytest.raises(InvalidCommand):
+        gripper.plan([0.0], {"gripper_right_joint": 0.01, "gripper_left_joint": 0.0})
+
+
 def test_a_start_of_named_joints_has_to_name_all_of_the_group(franka):
     arm = franka["arm"]
     start = dict(zip(arm.joint_names, arm.state("ready"), strict=True))
