@@ -351,8 +351,7 @@ class RmpflowPolicyNode(RobotNode[Any]):
                 self._writer.send(stamp)
         if self._escape is not None:
             self._escape.update(follower, self.params, self._base, now)
-        if self._snapshot is None:
-            self._snapshot = self._make_snapshot()
+        self._keep_snapshot()
         if follower.silent:
             self.idle(IDLE_RATE, self._inputs.topics)
 
@@ -488,6 +487,12 @@ class RmpflowPolicyNode(RobotNode[Any]):
         if self._scene_fault:
             self.warn("scene", self._scene_fault)
 
+    def _keep_snapshot(self) -> None:
+        """Make a snapshot if none waits to be published, or the one that waits is of the past."""
+        waiting, follower = self._snapshot, self._follower
+        if waiting is None or (waiting.phase, waiting.text) != (follower.phase, follower.text):
+            self._snapshot = self._make_snapshot()
+
     def _make_snapshot(self) -> PolicySnapshot:
         follower = self._follower
         command, view = follower.command, None if follower.silent else follower.policy.view()
@@ -511,7 +516,6 @@ class RmpflowPolicyNode(RobotNode[Any]):
         inputs = self._inputs
         refusal = "paused" if inputs.servo_paused else inputs.servo_fault
         refusal = refusal if inputs.servo_on else "stopped"
-        # The loop makes a snapshot only after the last one was published.
         snapshot, self._snapshot = self._snapshot, None
         if snapshot is not None:
             self._reports.publish(snapshot, self._idle_view, refusal)

@@ -294,7 +294,7 @@ def test_assisted_teleop(navigator, base):
     client.repeat(send, lambda: base.told[-1][1].vx > 0.1, "the base to drive")
     assert second.cancel()
     assert second.result()[0] == CANCELED
-    assert base.stands
+    client.wait(lambda: base.stands, "rest after the cancelation")
 
 
 def plan(navigator: Any, *goals: PoseStamped, start: PoseStamped | None = None, **more: Any) -> Any:

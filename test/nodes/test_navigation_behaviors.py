@@ -64,7 +64,7 @@ def test_cancel_preemption_and_lost_odometry(base, navigator):
     assert call.cancel()
     status, result = call.result()
     assert (status, result.error_code) == (CANCELED, Spin.Result.NONE)
-    assert base.stands
+    navigator.client.wait(lambda: base.stands, "rest after the cancelation")
     first = spin(navigator, 60.0)
     assert first.accepted()
     second = back_up(navigator, 3.0, 0.3)
