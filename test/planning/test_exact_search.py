@@ -147,8 +147,9 @@ def test_out_of_a_pocket_few_iterations_lead(leaning):
     assert iterations < 30_000, "edges of a thirteenth of the space took 50 000"
 
 
-def test_links_that_only_the_exact_checks_consider_are_driven_around(tmp_path):
-    """A block slides around a wall of its own robot, whose spheres are not considered."""
+@pytest.fixture
+def walled(tmp_path):
+    """A block that slides around a wall of its own robot, whose spheres are not considered."""
     box = '<collision><origin xyz="{}"/><geometry><box size="{}"/></geometry></collision>'
     slide = '<joint name="{0}" type="prismatic"><parent link="{1}"/><child link="{2}"/>'
     slide += '<axis xyz="{3}"/><limit lower="-1" upper="1" velocity="1" effort="1"/></joint>'
@@ -159,12 +160,30 @@ def test_links_that_only_the_exact_checks_consider_are_driven_around(tmp_path):
     robot = sliding_robot(tmp_path, urdf + "</robot>", {"x": -0.8, "y": 0.0}, ("wall", "block"))
     collision = replace(robot.description.collision, ignore_spheres=(("wall", "block"),))
     robot = replace(robot, description=replace(robot.description, collision=collision))
-    checker = CollisionChecker(robot, "point")
+    return CollisionChecker(robot, "point")
+
+
+def beside_the_wall(q: np.ndarray) -> np.ndarray:
+    """Whether the block is free of its robot's wall, for positions of shape (k, 2)."""
+    return (np.abs(q[:, 0]) > 0.15) | (np.abs(q[:, 1]) > 0.55)
+
+
+def test_spheres_and_the_pairs_beyond_them(walled):
+    Q = np.random.default_rng(7).uniform(-1.0, 1.0, (500, 2))
+    assert walled.are_free(Q).all()
+    assert (walled.are_free_by_both(Q) == beside_the_wall(Q)).all()
+    world = mn.World()
+    world.add("pillar", mn.Box(0.2, 0.2, 0.1), mn.pose(xyz=(0.6, 0.6, 0.0)))
+    walled.set_scene(world.scene)
+    free = walled.are_free(Q)
+    assert not free.all()
+    assert (walled.are_free_by_both(Q) == (free & beside_the_wall(Q))).all()
+
+
+def test_links_that_only_the_exact_checks_consider_are_driven_around(walled):
     goal = JointGoal(np.array([0.8, 0.1]))
-    made = plan(PlanRequest(checker, np.array([-0.8, 0.0]), (goal,), 5.0))
+    made = plan(PlanRequest(walled, np.array([-0.8, 0.0]), (goal,), 5.0))
     assert made.success, made.reason
-    q = made.trajectory.positions
-    beside = (np.abs(q[:, 0]) > 0.15) | (np.abs(q[:, 1]) > 0.55)
-    assert beside.all()
+    assert beside_the_wall(made.trajectory.positions).all()
     searches = [stage.words for stage in made.stages if stage.name == "path"]
     assert len(searches) == 2  # by other spheres once only

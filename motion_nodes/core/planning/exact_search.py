@@ -183,10 +183,12 @@ class ExactSearch:
         ``trusted``: what is free for the spheres, at a twentieth of the cost, counts as free; some
         robots' spheres do not contain all of their shapes.
         """
-        tight = np.flatnonzero(~self._checker.are_free(line)) if trusted else np.arange(len(line))
+        checker, tight = self._checker, np.arange(len(line))
+        if trusted:
+            tight = np.flatnonzero(~checker.are_free_by_both(line))
         for first in range(0, len(tight), _CHUNK):
             rows = tight[first : first + _CHUNK]
-            marks = self._checker.exact.are_free(line[rows])
+            marks = checker.exact.are_free(line[rows])
             if not marks.all():
                 return int(rows[np.argmin(marks)])
         return len(line)

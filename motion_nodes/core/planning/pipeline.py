@@ -127,11 +127,24 @@ def searched(run: PlanRun, pipeline: Pipeline) -> PlanAttempt:
             closed = closed or strategy.margin > 0.0
             continue
         found = other
-    if found.result.status is PlanStatus.TIMED_OUT and found.result.path is None:
-        why = _separated(run.request) or "more time may find one"
-        reason = f"no path in {run.request.timeout:.3g} s; {why}"
-        found.result = replace(found.result, reason=reason)
+    if found.result.path is None and found.result.status in _WITHOUT_WAY:
+        found.result = _without_path(run, found.result)
     return found
+
+
+def _without_path(run: PlanRun, result: PlanResult) -> PlanResult:
+    """Return the result of searches without a path, with the reason if it is known.
+
+    The default planner is bounded by time: what its first search is bounded by is not told.
+    """
+    if run.request.cancelled():
+        return replace(result, status=PlanStatus.CANCELLED, reason="cancelled")
+    why = _separated(run.request)
+    if result.status is PlanStatus.ITERATION_LIMIT and not _is_usual(run):
+        reason = f"no path in {result.iterations} iterations; {why}" if why else result.reason
+        return replace(result, reason=reason)
+    reason = f"no path in {run.request.timeout:.3g} s; {why or 'more time may find one'}"
+    return replace(result, status=PlanStatus.TIMED_OUT, reason=reason)
 
 
 def _separated(request: PlanRequest) -> str:
@@ -531,9 +544,7 @@ def exactly(run: PlanRun, request: PlanRequest, _: bool) -> PlanAttempt:
     checker = asked.checker
 
     def is_free(Q: Array) -> NDArray[np.bool_]:
-        if checker.robot.description.collision.ignore_spheres:
-            return checker.exact.are_free(Q)
-        free = checker.are_free(Q)
+        free = checker.are_free_by_both(Q)
         free[~free] = checker.exact.are_free(Q[~free])
         return free
 

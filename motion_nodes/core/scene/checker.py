@@ -231,7 +231,7 @@ class CollisionChecker:
         self._numpy: GenericChecks | None = None
         self._compiled = CompiledChecks(robot, self.joint_names)
         self._table: CollisionTable | None = None
-        self._exact: list[ExactChecks] = []  # shared by snapshots until they change
+        self._exact: dict[bool, ExactChecks] = {}  # shared by snapshots until they change
         if X_WB is not None:
             self.set_base_pose(X_WB)
         self.set_clearance(clearance)
@@ -257,7 +257,7 @@ class CollisionChecker:
         if self._paired[2:] != key:
             self._paired = (*(checked_pairs(self.robot, *key, exact=bool(x)) for x in (0, 1)), *key)
         self.scene = scene
-        self._numpy, self._table, self._exact = None, None, []
+        self._numpy, self._table, self._exact = None, None, {}
 
     def set_positions(self, positions: Mapping[str, float] | ArrayLike) -> None:
         """Set the positions of joints that are not in a configuration.
@@ -271,7 +271,7 @@ class CollisionChecker:
             InvalidCommand: a value that is not finite, or wrong length.
         """
         self._positions = configurations.changed_positions(self.robot, self._positions, positions)
-        self._table, self._exact = None, []
+        self._table, self._exact = None, {}
 
     def set_base_pose(self, X_WB: ArrayLike) -> None:
         """Set the pose of the robot's base frame in the world, shape (4, 4).
@@ -280,7 +280,7 @@ class CollisionChecker:
             InvalidCommand: invalid pose.
         """
         self._X_WB = checked_pose(np.asarray(X_WB, dtype=np.float64), "base of the robot")
-        self._table, self._exact = None, []
+        self._table, self._exact = None, {}
 
     def set_clearance(self, clearance: float) -> None:
         """Set the min allowed distance from the world [m].
@@ -289,7 +289,7 @@ class CollisionChecker:
             InvalidConfig: it is negative or not finite.
         """
         self.clearance = configurations.checked_distance(clearance, "clearance")
-        self._table, self._exact = None, []
+        self._table, self._exact = None, {}
 
     def required_distance(self, pair: tuple[str, str]) -> float:
         """Return the min allowed distance of a pair of names [m]: 0 between the robot's bodies."""
@@ -331,17 +331,46 @@ class CollisionChecker:
     @property
     def exact(self) -> ExactChecks:
         """Checks of the exact geometry in the current scene; thread-safe."""
-        if not self._exact:
+        return self._exact_checks(beyond_spheres=False)
+
+    def _exact_checks(self, *, beyond_spheres: bool) -> ExactChecks:
+        if beyond_spheres not in self._exact:
             # Imported on demand: it imports Numba, which sphere checks do not need.
             from motion_nodes.core.scene.exact_checks import ExactChecks
 
-            self._exact.append(ExactChecks(self))
-        return self._exact[0]
+            self._exact[beyond_spheres] = ExactChecks(self, beyond_spheres=beyond_spheres)
+        return self._exact[beyond_spheres]
 
     @property
     def pairs(self) -> tuple[tuple[int, int], ...]:
         """Pairs of bodies checked with the exact geometry, as indices."""
         return self._paired[1]  # type: ignore[no-any-return]
+
+    @property
+    def pairs_beyond_spheres(self) -> tuple[tuple[int, int], ...]:
+        """Those of :attr:`pairs` that the spheres do not check, by ``ignore_spheres``."""
+        if not self.robot.description.collision.ignore_spheres:
+            return ()
+        by_spheres, by_shapes = (set(pairs) for pairs in self._paired[:2])
+        return tuple(sorted(by_shapes - by_spheres))
+
+    def are_free_by_both(self, Q: ArrayLike) -> NDArray[np.bool_]:
+        """Return which configurations are free for the spheres and in the pairs beyond them.
+
+        The spheres decide about their pairs; only :attr:`pairs_beyond_spheres` are checked by the
+        exact geometry.
+
+        Args:
+            Q: configurations, shape (m, n) [rad or m].
+
+        Returns:
+            Shape (m,). As for :meth:`are_free`, limits are ignored.
+        """
+        free = self.are_free(Q)
+        if free.any() and self.pairs_beyond_spheres:
+            exact = self._exact_checks(beyond_spheres=True)
+            free[free] = exact.are_free(np.asarray(Q, np.float64)[free])
+        return free
 
     def is_free(self, q: ArrayLike) -> bool:
         """Return whether a configuration is collision-free for the spheres.

@@ -488,11 +488,12 @@ class Sweep:
 class ExactChecks:
     """Checks a checker's robot in its current scene; thread-safe."""
 
-    def __init__(self, checker: CollisionChecker) -> None:
+    def __init__(self, checker: CollisionChecker, *, beyond_spheres: bool = False) -> None:
         """Create the checks; data of recent robots and scenes is reused.
 
         Args:
             checker: robot, joints, scene, base pose and clearance.
+            beyond_spheres: check only the pairs of bodies that its spheres do not check.
         """
         # Copies, because the checker may change.
         robot, joints = checker.robot, checker.joint_names
@@ -503,8 +504,10 @@ class ExactChecks:
         self._standing = checker.positions[robot.indices(others)]
         X_WB = checker.base_pose.tobytes()
         # Memory of the robot serves in each of its scenes, by one thread at a time.
-        self._table, self._idle = robot_at(robot, joints, checker.bodies, checker.pairs, X_WB)
-        self._world, self._objects = world_pieces(checker.scene, checker.bodies)
+        pairs = checker.pairs_beyond_spheres if beyond_spheres else checker.pairs
+        self._table, self._idle = robot_at(robot, joints, checker.bodies, pairs, X_WB)
+        scene = Scene() if beyond_spheres else checker.scene
+        self._world, self._objects = world_pieces(scene, checker.bodies)
 
     def is_free(self, q: ArrayLike) -> bool:
         """Return whether a configuration is collision-free; False for NaN. Limits are ignored.
