@@ -25,9 +25,11 @@ from motion_nodes.core.planning.planning_problem import (
     PlanRequest,
     PlanStatus,
     PoseGoal,
+    PosesGoal,
     check_start,
 )
 from motion_nodes.core.planning.rrt_connect import RrtConnect
+from motion_nodes.core.planning.several_poses import PoseSampler
 from motion_nodes.core.planning.shortcut import shorten_with_clearance
 from motion_nodes.core.planning.tool_motions import ToolMotion
 from motion_nodes.core.planning.tree_search import (
@@ -39,7 +41,7 @@ from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.poses import from_xyz_rpy, rotation_about
 from motion_nodes.core.robot.tree import Box
 from motion_nodes.core.scene.checker import CollisionChecker
-from motion_nodes.core.scene.scene import world_object
+from motion_nodes.core.scene.scene import Scene, world_object
 from motion_nodes.core.scene.world import World
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownFrame
 from motion_nodes.typing import Array
@@ -219,6 +221,47 @@ def test_goals_that_are_none_are_refused():
     with pytest.raises(InvalidCommand, check=about("panda_hand")):
         found(PoseGoal(HAND, broken))
     assert found(JointGoal(GOAL * np.nan)).status is PlanStatus.GOAL_OUTSIDE_LIMITS
+
+
+def checker_beside(q: Array, gap: float) -> CollisionChecker:
+    """Return a checker with a box beside the hand, so close that spheres collide with it."""
+    checker, X_BH = CollisionChecker(franka(), "arm"), hand_poses(q[None])[0]
+
+    def place(y: float) -> None:
+        pose = X_BH @ from_xyz_rpy((0.0, y, 0.02), (0.0, 0.0, 0.0))
+        checker.set_scene(Scene(objects={"box": world_object("box", Box((0.1,) * 3), pose)}))
+
+    low, high = 0.0, 0.4
+    while high - low > 1e-5:
+        y = 0.5 * (low + high)
+        place(y)
+        low, high = (low, y) if checker.exact.is_free(q) else (y, high)
+    place(high + gap)
+    return checker
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_a_pose_beside_spheres_is_recognized_after_some_configurations(several, monkeypatch):
+    """The search for one that spheres permit would use all of its time, as none exists."""
+    checker, draws = checker_beside(GOAL, 2e-4), 0
+    assert checker.exact.is_free(GOAL)
+    solve = PoseSampler.solve
+
+    def counted(self, *given, **options):
+        nonlocal draws
+        draws += 1
+        return solve(self, *given, **options)
+
+    monkeypatch.setattr(PoseSampler, "solve", counted)
+    pose = PoseGoal(HAND, hand_poses(GOAL[None])[0], EXACTLY)
+    goal = PosesGoal((pose,)) if several else pose
+    planned = plan(PlanRequest(checker, START, (goal,), timeout=600.0))
+    assert planned.trajectory is not None, planned.reason
+    assert checker.exact.are_free(planned.trajectory.positions).all()
+    end = planned.trajectory.positions[-1]
+    assert not checker.is_free(end)
+    assert EXACTLY.accepts(pose_error(hand(end), pose.X_BT))
+    assert draws < 60
 
 
 def test_joints_that_do_not_move_the_link_stay():

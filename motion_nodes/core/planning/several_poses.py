@@ -57,6 +57,9 @@ _ALONE = 0.1
 class PoseSampler:
     """Samples collision-free configurations for a link's pose; not thread-safe."""
 
+    beside_spheres: int
+    """Number of configurations rejected because spheres alone collide, not the exact geometry."""
+
     def __init__(
         self,
         checker: CollisionChecker,
@@ -94,12 +97,18 @@ class PoseSampler:
         self._statuses: set[IkStatus] = set()
         self._reason = ""
         self._collision = ""
+        self.beside_spheres = 0
 
     @property
     def impossible(self) -> bool:
         """Whether further samples are useless: the target is out of reach, or no joint may move."""
         impossible = self._held is not None and bool(self._held.fault)
         return impossible or self._statuses == {IkStatus.OUT_OF_REACH}
+
+    @property
+    def samples_region(self) -> bool:
+        """Whether poses are drawn within the tolerances, instead of one for all configurations."""
+        return _wide(self._goal.tolerance)
 
     def draw(self, *, first: bool, timeout: float) -> Array | None:
         """Return a configuration, shape (n,), or None if this try found none.
@@ -183,8 +192,10 @@ class PoseSampler:
     def _validity(self, q: Array) -> bool | str:
         whole = self._whole(q, self._start)
         spheres_free = not self._spheres or self._checker.is_free(whole)
-        if spheres_free and self._checker.exact.is_free(whole):
-            return True
+        if self._checker.exact.is_free(whole):
+            if spheres_free:
+                return True
+            self.beside_spheres += 1
         if not self._collision:
             self._collision = in_words(self._checker, whole)
         return self._collision
@@ -274,6 +285,9 @@ def _random_rotation(rng: np.random.Generator) -> Array:
 class PosesSampler:
     """Samples configurations for the poses of several links; not thread-safe."""
 
+    beside_spheres: int
+    """Number of configurations rejected because spheres alone collide, not the exact geometry."""
+
     def __init__(
         self,
         checker: CollisionChecker,
@@ -307,11 +321,17 @@ class PosesSampler:
         ]
         self._validity = validity or self._collision_free
         self._rejected, self._timed_out = "", False
+        self.beside_spheres = 0
 
     @property
     def impossible(self) -> bool:
         """Whether further samples are useless: a target is out of reach, or no joint may move."""
         return any(part.impossible for part in self._parts)
+
+    @property
+    def samples_region(self) -> bool:
+        """Whether poses are drawn within the tolerances, instead of one for all configurations."""
+        return any(part.samples_region for part in self._parts)
 
     @property
     def rejected(self) -> str:
@@ -365,8 +385,10 @@ class PosesSampler:
 
     def _collision_free(self, q: Array) -> bool | str:
         spheres_free = not self._spheres or self._checker.is_free(q)
-        if spheres_free and self._checker.exact.is_free(q):
-            return True
+        if self._checker.exact.is_free(q):
+            if spheres_free:
+                return True
+            self.beside_spheres += 1
         return in_words(self._checker, q)
 
     @cached_property
