@@ -17,6 +17,7 @@ import motion_nodes as mn
 from motion_nodes.core.ik.problem import IkTolerance, pose_error
 from motion_nodes.core.planning import shortcut
 from motion_nodes.core.planning.industrial import SequenceItem, plan_sequence
+from motion_nodes.core.planning.path_constraints import TaskSpaceRegion
 from motion_nodes.core.planning.pipeline import PlanOptions, plan
 from motion_nodes.core.planning.planning_problem import (
     START_TOLERANCE,
@@ -262,6 +263,21 @@ def test_a_pose_beside_spheres_is_recognized_after_some_configurations(several, 
     assert not checker.is_free(end)
     assert EXACTLY.accepts(pose_error(hand(end), pose.X_BT))
     assert draws < 60
+
+
+def test_a_pose_beside_spheres_is_planned_with_path_constraints():
+    checker = checker_beside(GOAL, 2e-4)
+    pose = PoseGoal(HAND, hand_poses(GOAL[None])[0], EXACTLY)
+    low = float(hand_poses(np.stack([START, GOAL]))[:, 2, 3].min()) - 0.1
+    floor = TaskSpaceRegion(HAND, np.eye(4), (*(-np.inf,) * 2, low, *(-np.inf,) * 3))
+    asked = PlanRequest(checker, START, (pose,), timeout=60.0, constraints=(floor,))
+    planned = plan(asked)
+    assert planned.trajectory is not None, planned.reason
+    Q = planned.trajectory.positions
+    assert checker.exact.are_free(Q).all()
+    assert not checker.is_free(Q[-1])
+    assert (hand_poses(Q)[:, 2, 3] > low - 1e-3).all()
+    assert EXACTLY.accepts(pose_error(hand(Q[-1]), pose.X_BT))
 
 
 def test_joints_that_do_not_move_the_link_stay():

@@ -19,9 +19,15 @@ from motion_nodes.core.planning.constrained_search import (
 from motion_nodes.core.planning.constraint_set import ConstraintSet
 from motion_nodes.core.planning.path_constraints import PathConstraint
 from motion_nodes.core.planning.pipeline import Pipeline, join_ends, path_effort_limits, sample
-from motion_nodes.core.planning.plan_run import PlanAttempt, PlanRun, searchable
+from motion_nodes.core.planning.plan_run import (
+    ExcessEnds,
+    PlanAttempt,
+    PlanRun,
+    beside_spheres,
+    searchable,
+)
 from motion_nodes.core.planning.planners import find_planner
-from motion_nodes.core.planning.planning_problem import PlanRequest
+from motion_nodes.core.planning.planning_problem import PlanRequest, PlanResult
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.trajectory.joint_path import CornerBlending
 from motion_nodes.core.trajectory.spline import position_excess, segment_shares, spline_path
@@ -52,14 +58,23 @@ def search(run: PlanRun, request: PlanRequest, first: bool) -> PlanAttempt:
         for text in run.constraints.notes:
             run.note(text)
     with run.stage("path"):
-        ends = searchable(request, run.constraints.projected)
-        timeout = max(1e-3, min(request.timeout, run.left))
-        result = ConstrainedRrt(_settings(run)).plan(replace(ends.request, timeout=timeout))
+        ends, result = _between(run, request)
+        other = beside_spheres(run, request, result)
+        if other is not None:
+            nearby = _between(run, other)
+            ends, result = nearby if nearby[1].success else (ends, result)
         run.words = result.reason or (
             f"{NAME}: {0 if result.path is None else len(result.path)} waypoints, "
             f"{result.iterations} iterations"
         )
     return PlanAttempt(ends, result)
+
+
+def _between(run: PlanRun, request: PlanRequest) -> tuple[ExcessEnds, PlanResult]:
+    """Return the ends of a search that the spheres permit, and its result."""
+    ends = searchable(request, run.constraints.projected)
+    timeout = max(1e-3, min(request.timeout, run.left))
+    return ends, ConstrainedRrt(_settings(run)).plan(replace(ends.request, timeout=timeout))
 
 
 def shorten(run: PlanRun, found: PlanAttempt) -> None:

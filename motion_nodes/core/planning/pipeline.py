@@ -27,6 +27,7 @@ from motion_nodes.core.planning.plan_run import (
     PlanAttempt,
     PlanOptions,
     PlanRun,
+    beside_spheres,
     searchable,
     with_joint_goals,
 )
@@ -515,12 +516,10 @@ def search(run: PlanRun, request: PlanRequest, first: bool) -> PlanAttempt:
     if first and _is_usual(run):
         settings = replace(settings or RrtConnectSettings(), max_iterations=SOON)
     result = _planned(run, ends.request, attempts, settings)
-    poses = any(not isinstance(goal, JointGoal) for goal in request.goals)
-    if result.status is PlanStatus.GOAL_IN_COLLISION and poses and run.left > 0.0:
-        other = with_joint_goals(request, run.left)
-        if other is not None:
-            ends = searchable(other)
-            result = _planned(run, ends.request, attempts, settings)
+    other = beside_spheres(run, request, result)
+    if other is not None:
+        ends = searchable(other)
+        result = _planned(run, ends.request, attempts, settings)
     return PlanAttempt(ends, result, is_free=ends.request.checker.are_free)
 
 

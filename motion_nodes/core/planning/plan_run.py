@@ -24,6 +24,7 @@ from motion_nodes.core.planning.planning_problem import (
     PlanRequest,
     PlanResult,
     PlanStage,
+    PlanStatus,
     check_start,
 )
 from motion_nodes.core.planning.pose_solvers import link_joints
@@ -162,6 +163,20 @@ def with_joint_goals(request: PlanRequest, timeout: float) -> PlanRequest | None
             )
             found += [JointGoal(q) for q in drawn if q is not None]
     return replace(request, goals=tuple(found)) if found else None
+
+
+def beside_spheres(run: PlanRun, request: PlanRequest, result: PlanResult) -> PlanRequest | None:
+    """Return a request with joint goals for its poses, if the spheres collide at all of these.
+
+    Args:
+        run: its time is used.
+        request: the request.
+        result: of a search by spheres.
+    """
+    poses = any(not isinstance(goal, JointGoal) for goal in request.goals)
+    if result.status is not PlanStatus.GOAL_IN_COLLISION or not poses or run.left <= 0.0:
+        return None
+    return with_joint_goals(request, run.left)
 
 
 def _without_fixed_contacts(request: PlanRequest, q: Array) -> PlanRequest:
