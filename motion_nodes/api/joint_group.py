@@ -279,8 +279,8 @@ class JointGroup:
         Returns:
             ``.success``, ``.q`` of shape (n,) within limits, ``.reason`` if there is no solution.
             For groups of fewer than six joints the rotation about the approach axis is free if the
-            pose is unreachable; ``.reason`` then notes it. For m poses the
-            :class:`IkBatchResult` of :meth:`ik_batch`.
+            pose is unreachable, with fewer than five more of it; ``.reason`` then notes it. For m
+            poses the :class:`IkBatchResult` of :meth:`ik_batch`.
 
         Raises:
             InvalidCommand: wrong shapes, numbers that are not finite, or not a rigid pose; locked

@@ -3,7 +3,8 @@
 
 A chain with five joints reaches few orientations at a position. An unreachable pose is solved again
 with a relaxed orientation tolerance, then with a free rotation about the approach axis, as grasps
-permit; chains with fewer than five joints also with a free orientation.
+permit. With four joints the orientation is then free except about that axis, such as the yaw of a
+SCARA's tool; with fewer than five it is free in the end.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from motion_nodes.core.ik.problem import IkRequest, IkResult, IkSettings, IkSolv
 
 FULL = 6
 """Min number of joints of a chain that reaches arbitrary poses."""
-_GRASP = 5
+_GRASP, _TURN = 5, 4
 _NEAR = 0.05
 """Relaxed orientation tolerance [rad]."""
 _ALIGNED = 0.95
@@ -56,6 +57,8 @@ def relaxed_tolerances(chain: IkChain, tolerance: IkTolerance) -> tuple[IkTolera
     if axes[0] < _NEAR:
         levels = [_turned(axes, approach, _NEAR), (_NEAR, _NEAR, _NEAR)]
     levels.append(_turned(axes, approach, math.inf))
+    if count == _TURN:
+        levels.append(_turned([math.inf] * 3, approach, axes[0]))
     weaker = tuple(IkTolerance(tolerance.position, level) for level in levels)
     return weaker if count >= _GRASP else (*weaker, IkTolerance.position_only(tolerance.position))
 
@@ -94,4 +97,5 @@ def what_is_free(chain: IkChain, tolerance: IkTolerance) -> str:
     if not free:
         return f"with {count} joints the tip's orientation is up to {_NEAR:g} rad off"
     what = "the rotation about its approach axis" if free == 1 else "its orientation"
-    return f"with {count} joints the tip keeps {what} free"
+    but = " except about its approach axis" if free == 2 else ""
+    return f"with {count} joints the tip keeps {what} free{but}"

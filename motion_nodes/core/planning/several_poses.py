@@ -26,6 +26,7 @@ from motion_nodes.core.ik.problem import (
     pose_error,
     rejection,
 )
+from motion_nodes.core.ik.relaxed_poses import FULL
 from motion_nodes.core.planning.cartesian import checker_kinematics
 from motion_nodes.core.planning.planning_problem import (
     PlanStatus,
@@ -211,11 +212,13 @@ class PoseSampler:
 
         The solver stops at the border of a region, so for several solutions poses inside are
         sampled. The goal may also be a point beside the link's origin; if the orientation is not
-        fixed the position of the origin is defined only after it is sampled.
+        fixed the position of the origin is defined only after it is sampled. Few joints hardly
+        reach any sample of a free axis; the solver finds what they reach.
         """
         tolerance = self._goal.tolerance
         if self._X_TL is None:
-            if first or not _wide(tolerance) or tolerance.free[:3].any():
+            few = len(self._columns) < FULL and tolerance.free.any()
+            if first or few or not _wide(tolerance) or tolerance.free[:3].any():
                 return self._X_BT, tolerance
             return self._drawn(tolerance), _tight(tolerance, 0.0)
         X_BT = self._X_BT if first else self._drawn(tolerance)
