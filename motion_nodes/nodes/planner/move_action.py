@@ -570,9 +570,10 @@ class MotionChange:
             following: the new motion.
             checker: of the scene.
         """
-        request, params, group = self._planned.job.request, self._host.params, self._planned.group
+        request, group = self._planned.job.request, self._planned.group
         limits = scaled_limits(checker.limits, *scaling(request, []))
-        share, payload = params.effort_share, params.payload(group.tip)
+        share = self._host.params.effort_share
+        payload = self._host.requests.payload(group.tip)
         efforts = effort_limits(checker.robot, group.joints, checker.positions, share, payload)
         spheres = checker.snapshot()
 
@@ -580,7 +581,7 @@ class MotionChange:
             # Also checked with spheres, as plans are: a later plan may start there.
             return bool(spheres.are_free(path).all()) and sweep_path(checker, path).free
 
-        spheres.set_sphere_margin(params.preferred_clearance)
+        spheres.set_sphere_margin(self._host.params.preferred_clearance)
         try:
             return splice(running, leave, following, limits, is_free=is_free, efforts=efforts)
         except Infeasible:

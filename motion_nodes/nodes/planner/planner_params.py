@@ -13,7 +13,6 @@ from motion_nodes.core.bases.from_robot import root_height
 from motion_nodes.core.control.pose_targets import ImpedanceSettings
 from motion_nodes.core.planning.pipeline import PlanOptions
 from motion_nodes.core.planning.recovery import RecoverySettings
-from motion_nodes.core.robot.inverse_dynamics import Payload
 from motion_nodes.core.robot.loader import load_description
 from motion_nodes.core.robot.placement import parse_placements
 from motion_nodes.core.robot.robot import Robot
@@ -150,13 +149,6 @@ class RrtPlannerParams(ExecutionParams):
     def recovery_settings(self) -> RecoverySettings | None:
         """Settings of the recovery from invalid start states; None if it is disabled."""
         return settings_from(self, RecoverySettings, "recovery_") if self.recovery else None
-
-    def payload(self, tip: str | None) -> Payload | None:
-        """Return the payload that motions of a tip carry; None without one, or without a tip."""
-        if self.payload_mass == 0.0 or tip is None:
-            return None
-        x, y, z = self.payload_center
-        return Payload(tip, self.payload_mass, (x, y, z))
 
 
 def scenery_for(

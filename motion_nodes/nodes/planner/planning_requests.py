@@ -32,6 +32,7 @@ from motion_nodes.core.planning.planners import (
 from motion_nodes.core.planning.planning_problem import Goal, PlanRequest
 from motion_nodes.core.planning.trajopt import TrajOptSettings
 from motion_nodes.core.planning.warm_up import load_direct_motions, load_planning, straight_motion
+from motion_nodes.core.robot.inverse_dynamics import Payload
 from motion_nodes.core.robot.robot import Group
 from motion_nodes.core.scene.checker import CheckerCache
 from motion_nodes.core.scene.scene import Scene
@@ -116,6 +117,11 @@ class PlanningRequests:
             RequestRejected: no such group, or several with a tip.
         """
         return requested_group(self.robot, name)
+
+    def payload(self, tip: str | None) -> Payload | None:
+        """Return the payload that motions of a tip carry; None without one, or without a tip."""
+        mass, (x, y, z) = self.params.payload_mass, self.params.payload_center
+        return None if mass == 0.0 or tip is None else Payload(tip, mass, (x, y, z))
 
     def start(
         self, given: RobotState, *, from_current: bool = False, ways: Array | float = 0.0
@@ -341,7 +347,7 @@ class PlanningRequests:
             attempts=max(1, request.num_planning_attempts),
             preferred_clearance=self.params.preferred_clearance,
             effort_share=self.params.effort_share,
-            payload=self.params.payload(group.tip),
+            payload=self.payload(group.tip),
             # A recovery would not satisfy the constraints.
             recovery=None if constrained else self.params.recovery_settings,
             velocity_scaling=velocity,

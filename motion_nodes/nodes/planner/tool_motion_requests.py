@@ -290,9 +290,9 @@ def _plan(
         requests.reject_wrong(lambda: _read(requests, job, given))
         requests.await_warm(cancelled)
     group, q, context, items = _read_items(requests, job, given, cancelled)
-    params = requests.params
+    payload = requests.payload(group.tip)
     try:
-        plan = plan_sequence(items, params.effort_share, params.payload(group.tip))
+        plan = plan_sequence(items, requests.params.effort_share, payload)
     except InvalidCommand as error:
         raise RequestRejected(Codes.INVALID_MOTION_PLAN, str(error)) from None
     except MotionError as error:
@@ -537,7 +537,7 @@ def _timed(
 ) -> JointTrajectory:
     """Return the trajectory along a path; a single point if the path has no length."""
     params = requests.params
-    payload = params.payload(requests.group(request.group_name).tip)
+    payload = requests.payload(requests.group(request.group_name).tip)
     if np.abs(path - path[0]).max() == 0.0:
         zero = np.zeros_like(path[:1])
         return JointTrajectory(checker.joint_names, np.zeros(1), path[:1], zero, zero)
