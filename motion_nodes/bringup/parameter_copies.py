@@ -7,9 +7,7 @@ not have, or that belong to chained controllers. The copies are in the cache, by
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import os
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -17,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from motion_nodes.core.robot.yaml_schema import yaml_text
-from motion_nodes.kernels.cache import preferred_folder
+from motion_nodes.kernels.cache import writable_folder
 
 VARIABLE = re.compile(r"\$\(var ([^()\s]+)\)")
 """A variable of a launch file, which ``ParameterFile(..., allow_substs=True)`` replaces there."""
@@ -47,15 +45,13 @@ def copy_of(file: str, sections: Sequence[tuple[str, Mapping[str, Any]]]) -> str
 
 
 def _folder() -> Path:
-    """Return the folder of copies: in the cache, or a temporary one if that is not writable."""
-    kernels = preferred_folder()
-    if kernels is not None:
-        folder = kernels.parent / "parameters"
-        with contextlib.suppress(OSError):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if os.access(folder, os.W_OK):
-                return folder
-    return Path(tempfile.mkdtemp(prefix="motion_nodes_parameters_"))
+    """Return the folder of copies: in the cache, or a temporary one if nothing is writable."""
+    kernels = writable_folder()
+    if kernels is None:
+        return Path(tempfile.mkdtemp(prefix="motion_nodes_parameters_"))
+    folder = kernels.parent / "parameters"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
 
 
 def _given(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -300,8 +300,10 @@ WITHOUT_EFFECT = {
 
 JOINT_LIMITS = "joint_limits"
 """Topmost key of MoveIt's limits of joints."""
-SENSORS = "sensors"
-"""Topmost key of MoveIt's sensors for the octomap."""
+SENSORS, PLUGIN = "sensors", "sensor_plugin"
+"""Topmost key of MoveIt's sensors for the octomap, and the parameter with the class of each."""
+CONTROLLERS_OF_MOVEIT = "moveit_simple_controller_manager"
+"""Topmost key of the controllers to which MoveIt sends trajectories."""
 UPDATERS = {
     "PointCloudOctomapUpdater": ("point_cloud_topic", "point_clouds", "max_range"),
     "DepthImageOctomapUpdater": (
@@ -532,40 +534,61 @@ def _with_files(
     notes: list[str],
 ) -> list[NodeSpec]:
     """Return the nodes with the user's files, or copies with their robot's joints and its clock."""
-    found: dict[str, tuple[str, ...]] = {}
     simulated = any(spec.parameters.get(CLOCK) for spec in specs)
     walled = [s.file for s in user.sections if s.values.get(CLOCK) is False] if simulated else []
     for file in dict.fromkeys(walled):
         notes.append(f"{file}: {CLOCK} of false has no effect: a simulation gives the time")
+    found: dict[str, tuple[str, ...]] = {}
     for namespace, robot in robots.items():
         controllers = [
             spec.full_name
             for spec in specs
             if spec.namespace == namespace and spec.name in (JOINT_CONTROLLER, *BASES)
         ]
-        files = []
-        for file in user.ros_files:
-            kept = list[tuple[str, Mapping[str, Any]]]()
-            changed = file in user.variables or file in walled
-            for section in (section for section in user.sections if section.file == file):
-                values, foreign, own = section.values, list[str](), section.node
-                if not own.endswith("*") and any(map(section.of, controllers)):
-                    values, foreign = own_joints(values, robot)
-                if foreign:
-                    notes.append(
-                        f"{file}: section '{own}' has no effect: robot '{robot.name}' has no "
-                        f"joint {', '.join(foreign)}"
-                    )
-                else:
-                    clocked = file in walled
-                    kept.append(
-                        (own, {n: v for n, v in values.items() if n != CLOCK or not clocked})
-                    )
-                changed |= bool(foreign) or values != section.values
-            files.append(copy_of(file, kept) if changed else file)
-        found[namespace] = tuple(files)
+        found[namespace] = tuple(
+            _file_for(robot, controllers, user, file, notes, walled=file in walled)
+            for file in user.ros_files
+        )
     usual = user.ros_files
     return [replace(spec, params_files=found.get(spec.namespace, usual)) for spec in specs]
+
+
+def _file_for(
+    robot: Robot,
+    controllers: Sequence[str],
+    user: UserParameters,
+    file: str,
+    notes: list[str],
+    *,
+    walled: bool,
+) -> str:
+    """Return a file of the user, or a copy of it for one robot if that differs.
+
+    Args:
+        robot: whose joints the sections of its controllers must have.
+        controllers: full names of these.
+        user: the files.
+        file: one of them.
+        notes: receives which sections are left out, and why.
+        walled: whether it has nodes not follow /clock, which is left out.
+    """
+    kept = list[tuple[str, Mapping[str, Any]]]()
+    changed = walled or file in user.variables
+    for section in user.sections:
+        if section.file != file:
+            continue
+        values, foreign = section.values, list[str]()
+        if not section.node.endswith("*") and any(map(section.of, controllers)):
+            values, foreign = own_joints(values, robot)
+        changed |= bool(foreign) or values != section.values
+        if foreign:
+            notes.append(
+                f"{file}: section '{section.node}' has no effect: robot '{robot.name}' has no "
+                f"joint {', '.join(foreign)}"
+            )
+            continue
+        kept.append((section.node, {k: v for k, v in values.items() if k != CLOCK or not walled}))
+    return copy_of(file, kept) if changed else file
 
 
 def _kinds_of(base: str) -> Sequence[str]:
@@ -634,8 +657,19 @@ def _served(
         return [_with(spec, found)]
     if spec.executable == BASE_NAVIGATOR:
         return [_with(spec, _nav2_values(user, spec.namespace))]
-    if spec.name != JOINT_CONTROLLER:
-        return [spec]
+    if spec.name == JOINT_CONTROLLER:
+        return _joint_controllers(spec, controllers, user, robot, notes)
+    return [spec]
+
+
+def _joint_controllers(
+    spec: NodeSpec,
+    controllers: Sequence[UserController],
+    user: UserParameters,
+    robot: Robot,
+    notes: list[str],
+) -> list[NodeSpec]:
+    """Return the joint controller with what it serves, and that of a gripper beside it."""
     arms = [c for c in controllers if c.kind == JOINTS]
     joints = _joints_of(controllers, user, spec)
     hands = [c for c in controllers if c.kind == GRIPPER]
@@ -797,7 +831,7 @@ def sensor_settings(user: UserParameters, images: Sequence[str]) -> dict[str, Va
     topics: dict[str, list[str]] = {"depth_images": list(images)}
     ranges = list[float]()
     for _, values in _sensors(user):
-        plugin = str(values.get("sensor_plugin", "")).rpartition("/")[2]
+        plugin = str(values.get(PLUGIN, "")).rpartition("/")[2]
         name, kind, far = UPDATERS.get(plugin, ("", "", ""))
         if values.get(name):
             topics.setdefault(kind, []).append(str(values[name]))
@@ -848,53 +882,63 @@ def _with(spec: NodeSpec, settings: Mapping[str, Value]) -> NodeSpec:
 
 def _moveit_notes(sections: Sequence[ParameterSection], specs: Sequence[NodeSpec]) -> list[str]:
     """Return which names of MoveIt's files have no effect, and why."""
+    executables = {spec.executable for spec in specs}
+    servo = _servo_names((s.node, s.file, s.values) for s in sections)
+    servo = servo if POLICY in executables else {}
+    sensors = _sensors(UserParameters((), (), tuple(sections), {}))
+    sensed = list(sensors) if MAPPER in executables else []
+    found = [note for file, values in servo.items() for note in servo_notes(file, list(values))]
+    found += [_sensor_note(file, values) for file, values in sensed]
+    seeing = {file for file, _ in sensed}
     notes: dict[tuple[str, str], list[str]] = {}
-    found = []
-    servo: dict[str, dict[str, Any]] = {}
-    if any(spec.executable == POLICY for spec in specs):
-        servo = _servo_names((s.node, s.file, s.values) for s in sections)
-    for file, values in servo.items():
-        found += servo_notes(file, list(values))
-    mapped = any(spec.executable == MAPPER for spec in specs)
-    sensors = list(_sensors(UserParameters((), (), tuple(sections), {}))) if mapped else []
-    for file, given in sensors:
-        used = [n for row in UPDATERS.values() for n in (row[0], row[2])] + ["sensor_plugin"]
-        rest = ", ".join(name for name in given if name not in used)
-        topic = next((str(given[n]) for n in used if n.endswith("topic") and n in given), "nothing")
-        lost = f"; {rest} have no effect there" if rest else ""
-        found.append(f"{file}: {OCCUPANCY_MAPPER} reads {topic}{lost}")
     for section in sections:
         if section.file in servo:
             continue
-        if section.file in {file for file, _ in sensors} and (
-            section.node == SENSORS or "sensor_plugin" in section.values
-        ):
+        if section.file in seeing and (section.node == SENSORS or PLUGIN in section.values):
             continue
-        top, names = section.node, [section.node]
-        if top == "moveit_simple_controller_manager":
-            wanted = section.values.get("controller_names") or []
-            have = {name for spec in specs for name in _names_of(spec)}
-            missing = [name for name in wanted if name not in have]
-            lacking = f"; no node serves {', '.join(missing)}" if missing else ""
-            found.append(f"{section.file}: {top}: move_group moves the robot itself{lacking}")
+        if section.node == CONTROLLERS_OF_MOVEIT:
+            found.append(_execution_note(section, specs))
             continue
-        why = WITHOUT_EFFECT.get(top, "the suite has no such setting")
-        if top == JOINT_LIMITS and any(spec.name == PLANNER for spec in specs):
-            continue
-        if top == INITIAL and any(spec.is_simulation for spec in specs):
-            continue
-        if top == LIMITS:
-            names = [f"{top}.{name}" for name in section.values if name != MAX_SPEED]
-            why = "other limits of LIN and CIRC are those of the joints"
-        if "kinematics_solver" in section.values:
-            names = [f"{top}.{name}" for name in section.values if name != SOLVER_TIMEOUT]
-            why = "the suite has its own solvers"
+        names, why = _unused(section, specs)
         if names:
             notes.setdefault((section.file, why), []).extend(names)
     for (file, why), names in notes.items():
         verb = "has" if len(names) == 1 else "have"
         found.append(f"{file}: {', '.join(names)} {verb} no effect: {why}")
     return found
+
+
+def _sensor_note(file: str, values: Mapping[str, Any]) -> str:
+    """Return which topic of a sensor the mapper reads, and what of it has no effect."""
+    used = [name for row in UPDATERS.values() for name in (row[0], row[2])] + [PLUGIN]
+    rest = ", ".join(name for name in values if name not in used)
+    topics = (str(values[n]) for n in used if n.endswith("topic") and n in values)
+    lost = f"; {rest} have no effect there" if rest else ""
+    return f"{file}: {OCCUPANCY_MAPPER} reads {next(topics, 'nothing')}{lost}"
+
+
+def _execution_note(section: ParameterSection, specs: Sequence[NodeSpec]) -> str:
+    """Return what becomes of the list of controllers that MoveIt sends trajectories to."""
+    have = {name for spec in specs for name in _names_of(spec)}
+    missing = [n for n in section.values.get("controller_names") or [] if n not in have]
+    lacking = f"; no node serves {', '.join(missing)}" if missing else ""
+    return f"{section.file}: {section.node}: move_group moves the robot itself{lacking}"
+
+
+def _unused(section: ParameterSection, specs: Sequence[NodeSpec]) -> tuple[list[str], str]:
+    """Return which names of a section of MoveIt have no effect, and why; no names: all have one."""
+    top, names = section.node, list(section.values)
+    if top == JOINT_LIMITS and any(spec.name == PLANNER for spec in specs):
+        return [], ""
+    if top == INITIAL and any(spec.is_simulation for spec in specs):
+        return [], ""
+    if "kinematics_solver" in names:
+        unused = [f"{top}.{name}" for name in names if name != SOLVER_TIMEOUT]
+        return unused, "the suite has its own solvers"
+    if top == LIMITS:
+        unused = [f"{top}.{name}" for name in names if name != MAX_SPEED]
+        return unused, "other limits of LIN and CIRC are those of the joints"
+    return [top], WITHOUT_EFFECT.get(top, "the suite has no such setting")
 
 
 def _names_of(spec: NodeSpec) -> list[str]:

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parameter files for ros2_controllers, Nav2 and Servo: what is used, and what is named."""
 
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from motion_nodes.bringup import parameter_copies
 from motion_nodes.bringup.bringup_config import BringupConfig
 from motion_nodes.bringup.compose import suite_of
 from motion_nodes.bringup.node_specs import NodeSpec
@@ -392,9 +394,14 @@ def test_sensors_of_the_octomap_are_mapped(tmp_path, named):
     assert "occupancy_mapper" not in suite(tmp_path, "franka", "sensors: []\n")[0]
 
 
-@pytest.mark.parametrize("cache", ["cache", "/proc/nothing"])
-def test_copies_are_written_once_and_without_a_cache_aside(tmp_path, monkeypatch, cache):
+@pytest.mark.parametrize(
+    ("cache", "temporary"), [("cache", "tmp"), ("/proc/nothing", "tmp"), ("/proc/nothing", "")]
+)
+def test_copies_are_written_once_into_a_private_folder(tmp_path, monkeypatch, cache, temporary):
     monkeypatch.setenv("MOTION_NODES_CACHE_DIR", str(tmp_path / cache))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    if not temporary:
+        monkeypatch.setattr(parameter_copies, "writable_folder", lambda: None)
     sections = [("/a/b", {"x.y": 1e-7, "none": None, "empty": [], "text": "1.0", "on": True})]
     file = copy_of("some/params.yaml", sections)
     (section,) = read_parameter_files([file]).sections
@@ -402,7 +409,9 @@ def test_copies_are_written_once_and_without_a_cache_aside(tmp_path, monkeypatch
         "/a/b", {"x.y": 1e-7, "text": "1.0", "on": True},
     )  # fmt: skip
     again = copy_of("some/params.yaml", sections)
-    assert (again == file) == (cache == "cache")
+    assert (again == file) == bool(temporary)
+    assert Path(file).is_relative_to(tmp_path)
+    assert Path(file).parent.stat().st_mode & 0o077 == 0
 
 
 def test_a_file_without_need_is_read_itself(tmp_path):

@@ -234,6 +234,9 @@ class Requests:
         checker.set_positions(q)
         return checker
 
+    def payload(self, tip):
+        return None
+
     def plan(self, job: PlanJob, cancelled) -> PlannedMotion:
         q = self.q.copy()
         given = job.request.start_state.joint_state
@@ -249,7 +252,6 @@ def test_a_change_is_planned_and_checked_for_the_current_state_of_the_other_join
     params = SimpleNamespace(
         allowed_planning_time=5.0,
         effort_share=0.0,
-        payload=lambda tip: None,
         preferred_clearance=0.0,
     )
     host = SimpleNamespace(
