@@ -95,11 +95,9 @@ class NamedJoints:
         """
         return self._reduced(values, self._offset_or_none(), agreement, missing, "at")
 
-    def rates(
-        self, values: ArrayLike, agreement: MimicAgreement = COMMANDED, *, missing: bool = False
-    ) -> Array:
+    def rates(self, values: ArrayLike, *, missing: bool = False) -> Array:
         """Return velocities, or accelerations, of :attr:`names`; as :meth:`positions`."""
-        return self._reduced(values, None, agreement, missing, "moving with")
+        return self._reduced(values, None, COMMANDED, missing, "moving with")
 
     def efforts(self, values: ArrayLike) -> Array:
         """Return the efforts of :attr:`names`, shape (..., m): by virtual work, of all members.

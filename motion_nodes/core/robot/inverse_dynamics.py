@@ -215,6 +215,8 @@ def _masses(tree: KinematicTree) -> LinkMasses:
 
 
 _GRAVITY = np.array(STANDARD_GRAVITY)
+LEAST_PAYLOAD = 0.02
+"""Smaller masses are identified as no payload [kg]."""
 _DIFFERENCE = 1e-4
 """Time step of finite differences of the Jacobian [s]."""
 
@@ -375,9 +377,7 @@ def too_heavy(payload: Payload) -> str:
     return f"a payload of {payload.mass:g} kg at {payload.link} is too heavy"
 
 
-def payload_of(
-    wrench: Array, R_BT: Array, mass: float, center: ArrayLike, min_mass: float = 0.02
-) -> tuple[float, Array]:
+def payload_of(wrench: Array, R_BT: Array, mass: float, center: ArrayLike) -> tuple[float, Array]:
     """Identify mass and center of the payload from the external wrench on a tool at rest.
 
     The component of the center along gravity is not observable and is kept.
@@ -387,10 +387,9 @@ def payload_of(
         R_BT: orientation of the tool in the base, shape (3, 3).
         mass: mass of the payload in the model [kg].
         center: center of that payload in the tool frame [m], shape (3,).
-        min_mass: smaller masses are reported as no payload [kg].
 
     Returns:
-        Mass [kg] and center in the tool frame [m], shape (3,).
+        Mass [kg] and center in the tool frame [m], shape (3,); zeros below :data:`LEAST_PAYLOAD`.
 
     Raises:
         InvalidCommand: an unknown wrench, or one that is not due to a weight.
@@ -409,7 +408,7 @@ def payload_of(
             f"the external force at the tool ({force[0]:.1f}, {force[1]:.1f}, {force[2]:.1f}) N is "
             "not that of a weight; move the arm out of contact"
         )
-    if weight < min_mass * g:
+    if weight < LEAST_PAYLOAD * g:
         return 0.0, np.zeros(3)
     lever = np.cross(down, torque) / weight
     return weight / g, np.asarray(R_BT.T @ (lever + (c @ down) * down))

@@ -195,7 +195,6 @@ class PointSpeeds:
 def jerk_limited(
     path: JointPath,
     limits: JointLimits,
-    intervals: int,
     efforts: PathEfforts | None = None,
     speeds: PointSpeeds | None = None,
 ) -> TimedPath:
@@ -204,7 +203,6 @@ def jerk_limited(
     Args:
         path: with continuous second derivatives between its stops.
         limits: of its joints; velocities and accelerations finite.
-        intervals: of the grid, in addition to some for each piece.
         efforts: effort limits; None: not considered.
         speeds: speed limits of points; None: none.
 
@@ -218,7 +216,7 @@ def jerk_limited(
             "limits"
         )
     besides = _JERK_LEAST * len(path.coefficients)
-    intervals = max(intervals // 2, intervals - besides) // (len(path.stops) + 1)
+    intervals = max(GRID_INTERVALS // 2, GRID_INTERVALS - besides) // (len(path.stops) + 1)
     intervals = max(_LEAST_OF_PART, intervals)
     cuts = np.concatenate([[0.0], path.stops, [path.length]])
     first = np.searchsorted(path.breaks, cuts)
@@ -377,7 +375,6 @@ def retime(
 def time_optimal(
     path: JointPath,
     limits: JointLimits,
-    intervals: int = GRID_INTERVALS,
     *,
     efforts: PathEfforts | None = None,
     speeds: PointSpeeds | None = None,
@@ -389,18 +386,17 @@ def time_optimal(
     Args:
         path: with continuous second derivatives between its stops.
         limits: of its joints; position limits are ignored.
-        intervals: of the grid; a finer grid is slightly faster.
         efforts: effort limits; None: not considered.
         speeds: speed limits of points such as a tool; None: none.
     """
     solve = jerk_limited if np.isfinite(limits.jerk).any() else _acceleration_limited
-    motion = solve(path, limits, intervals)
+    motion = solve(path, limits)
     if speeds is not None and speeds.stretch(motion) <= 1.0:
         speeds = None
     if speeds is not None:
-        motion = solve(path, limits, intervals, None, speeds)
+        motion = solve(path, limits, None, speeds)
     if efforts is not None and efforts.count > 0 and efforts.stretch(motion) > 1.0:
-        motion = solve(path, limits, intervals, efforts, speeds)
+        motion = solve(path, limits, efforts, speeds)
         motion = motion.stretched(efforts.stretch(motion))
     return motion if speeds is None else motion.stretched(speeds.stretch(motion))
 
@@ -408,11 +404,10 @@ def time_optimal(
 def _acceleration_limited(
     path: JointPath,
     limits: JointLimits,
-    intervals: int,
     efforts: PathEfforts | None = None,
     speeds: PointSpeeds | None = None,
 ) -> TimedPath:
-    grid, piece = speed_grid(path, intervals)
+    grid, piece = speed_grid(path, GRID_INTERVALS)
     strips = np.empty((len(piece), 2, 2, 0))
     if efforts is not None:
         ends = (efforts.strips(path, s, piece) for s in (grid[:-1], grid[1:]))

@@ -77,7 +77,6 @@ def mount_arm(
     output: str | Path | None = None,
     force: bool = False,
     unique_name: bool = True,
-    seed: int = 0,
     progress: Progress | None = None,
 ) -> Robot:
     """Create the folder of a base that carries an arm, atomically.
@@ -90,7 +89,6 @@ def mount_arm(
         output: the folder to create; default: the robot's name in the current folder.
         force: whether an existing folder may be moved aside.
         unique_name: whether the name of a robot on the search path is rejected.
-        seed: seed of the configurations sampled for self-collisions.
         progress: called with the name of each step.
 
     Raises:
@@ -118,7 +116,7 @@ def mount_arm(
     fingers = [group.joints for group in robot.groups.values() if group.tip is None]
     found = find_self_collisions(
         robot, geometries, roles=JointRoles((*robot.base_joints, *robot.passive_joints), fingers),
-        keep_home=True, samples=SAMPLES, seed=seed,
+        keep_home=True, samples=SAMPLES,
     )  # fmt: skip
     # Pairs without a collision in any sample stay checked: too few samples for rare collisions.
     for reason, field in (("always", "ignore"), ("spheres only", "ignore_spheres")):

@@ -75,7 +75,7 @@ class ContactPair:
 
 
 def contact_pairs(
-    target: ObjectState, mesh: SurfaceMesh, max_width: float, height: float, *, seed: int = 0
+    target: ObjectState, mesh: SurfaceMesh, max_width: float, height: float
 ) -> list[ContactPair]:
     """Return pairs of contacts for grasps from above, best first.
 
@@ -84,7 +84,6 @@ def contact_pairs(
         mesh: its surface in the frame of its shape, with outward normals.
         max_width: max distance of the fingers [m].
         height: preferred height of the contacts in the world [m].
-        seed: of the samples.
     """
     V = mesh.vertices @ target.X_WO[:3, :3].T + target.X_WO[:3, 3]
     T = V[mesh.triangles]
@@ -94,7 +93,7 @@ def contact_pairs(
     if not len(T):
         return []
     normals = cross / (2.0 * area[:, None])
-    points, axes = _lines(T, normals, area, np.random.default_rng(seed))
+    points, axes = _lines(T, normals, area, np.random.default_rng(0))
     low, centre = float(V[:, 2].min()), _centre_of_mass(T)
     found, cone = [], 1.0 / np.hypot(1.0, FRICTION)
     for point, axis, (t, hit) in zip(points, axes, _crossings(T, points, axes), strict=True):

@@ -270,15 +270,14 @@ class LearningPage(ServedPage):
     Args:
         title: title of the panel.
         port: TCP port of the page; 0: any free port.
-        host: address to listen on.
 
     Raises:
         InvalidConfig: the host or port cannot be used.
         PortInUse: no port is free.
     """
 
-    def __init__(self, title: str, port: int, *, host: str = "127.0.0.1") -> None:
-        super().__init__(PageSettings(port, host, title=title))
+    def __init__(self, title: str, port: int) -> None:
+        super().__init__(PageSettings(port, title=title))
         gui = self._server.gui
         self.status = gui.add_markdown("Waiting for the first update.")
         self.plots = [

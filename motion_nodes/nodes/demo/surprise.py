@@ -112,8 +112,8 @@ class SurpriseClient(ClientNode):
         message.transform.rotation.w = 1.0
         self._placed.publish(message)
 
-    def go(self, target: Array, within: float = WITHIN) -> bool:
-        """Send a target until the tool has arrived; return whether it has, within a time [s]."""
+    def go(self, target: Array) -> bool:
+        """Send a target until the tool has arrived; return whether it has, in :data:`WITHIN`."""
         begin = self.now
         sent = -np.inf
 
@@ -122,7 +122,7 @@ class SurpriseClient(ClientNode):
             if self.now - sent > _TARGET_PERIOD:
                 sent = self.now
                 self._target.publish(target_at(target, self._frame, self.now))
-            return self.now - begin > within or self.is_at(target)
+            return self.now - begin > WITHIN or self.is_at(target)
 
         self.wait(arrived, REAL_LIMIT)
         return self.is_at(target)

@@ -35,9 +35,9 @@ class Markers:
         clear.header.frame_id, clear.header.stamp = frame, stamp
         self.message.markers.append(clear)
 
-    def line(self, name: str, points: Array, colour: Colour = PATH, width: float = 0.004) -> None:
-        """Add a line strip through points [m], shape (m, 3), of a width [m]."""
-        marker = self._add(name, Marker.LINE_STRIP, colour, width)
+    def line(self, name: str, points: Array) -> None:
+        """Add a line strip through points [m], shape (m, 3)."""
+        marker = self._add(name, Marker.LINE_STRIP, PATH, 0.004)
         marker.points = _points(points)
 
     def dots(
@@ -47,30 +47,21 @@ class Markers:
         marker = self._add(name, Marker.SPHERE_LIST, colour, size)
         marker.points = _points(points)
 
-    def cubes(self, name: str, points: Array, size: float, colour: Colour = VOXELS) -> None:
+    def cubes(self, name: str, points: Array, size: float) -> None:
         """Add a cube of an edge ``size`` [m] at each point [m], shape (m, 3)."""
         if len(points):
-            self._add(name, Marker.CUBE_LIST, colour, size).points = _points(points)
+            self._add(name, Marker.CUBE_LIST, VOXELS, size).points = _points(points)
 
-    def tree(
-        self,
-        name: str,
-        points: Array,
-        parents: Sequence[int],
-        colour: Colour = TREE,
-        width: float = 0.001,
-    ) -> None:
+    def tree(self, name: str, points: Array, parents: Sequence[int]) -> None:
         """Add a search tree.
 
         Args:
             name: namespace of the marker.
             points: positions of the nodes [m], shape (m, 3).
             parents: index of each node's parent, negative for a root.
-            colour: red, green, blue, opacity.
-            width: width of the lines [m].
         """
         pairs = [(i, parent) for i, parent in enumerate(parents) if parent >= 0]
-        marker = self._add(name, Marker.LINE_LIST, colour, width)
+        marker = self._add(name, Marker.LINE_LIST, TREE, 0.001)
         marker.points = _points(points[np.array(pairs, dtype=np.intp).reshape(-1)])
 
     def spheres(self, name: str, centres: Array, radii: Array, colour: Colour = SPHERES) -> None:
