@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
+import numpy as np
 from rich.console import Console
 from rich.markup import escape
 
@@ -113,11 +114,20 @@ CYCLES = joint_arbiter, state_plausibility
 def compile_kernels(robots: Sequence[str]) -> None:
     """Compile the kernels of robots (default: all), and print the times."""
     _timed("control cycles", compile_cycles)
-    for name in robots or sorted(available_robots()):
+    names = robots or sorted(available_robots())
+    _timed("new robots", partial(compile_generic_kinematics, load_description(names[0])))
+    for name in names:
         robot = load_description(name)
         _timed(name, partial(compile_robot, robot))
         if robot.arm_joints and not is_prepared():
             _timed("all planners", partial(load_all_planning, robot))
+
+
+def compile_generic_kinematics(robot: Robot) -> None:
+    """Compile the kinematics of trees without code of their own: ``motion new`` begins with it."""
+    kinematics = Kinematics(robot.tree, base=robot.base_frame, generic=True)
+    kinematics.frames_batch(robot.home[np.newaxis])
+    kinematics.jacobian_batch(robot.home[np.newaxis], kinematics.frame_names[-1])
 
 
 def compile_robot(robot: Robot) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from motion_nodes.kernels.jit import kernel
 from motion_nodes.kernels.kinematic_arrays import PackedArrays
@@ -33,19 +34,32 @@ def model_of(arrays: PackedArrays) -> Model:
 
 
 @kernel
-def all_poses(model: Model, q: Array, X: Array) -> None:
-    """Write the pose of each row in row 0.
+def rows_down_to(model: Model, rows: IndexArray) -> NDArray[np.intp]:
+    """Return the indices of some rows and of all rows above them, parents first."""
+    parent = model[0]
+    needed = np.zeros(parent.shape[0], np.bool_)
+    for row in rows:
+        while row >= 0 and not needed[row]:
+            needed[row] = True
+            row = parent[row]
+    return np.flatnonzero(needed)
+
+
+@kernel
+def some_poses(model: Model, rows: NDArray[np.intp], q: Array, X: Array) -> None:
+    """Write the poses of rows in row 0.
 
     Args:
         model: the robot.
+        rows: their indices, from :func:`rows_down_to`.
         q: configuration [rad or m], shape (n,).
-        X: result, shape (rows, 4, 4).
+        X: result, shape (rows of the robot, 4, 4); others are not written.
 
     Source: Rodrigues' rotation formula.
     """
     parent, kind, X_PJ, axis, q_index, multiplier, offset = model
     R = np.zeros((3, 3))
-    for row in range(parent.shape[0]):
+    for row in rows:
         value = 0.0
         if kind[row] != 0:
             value = multiplier[row] * q[q_index[row]] + offset[row]
@@ -91,7 +105,7 @@ def jacobian(model: Model, X: Array, tip: int, J: Array) -> None:
 
     Args:
         model: the robot.
-        X: poses from :func:`all_poses`, shape (rows, 4, 4).
+        X: poses from :func:`some_poses`, shape (rows, 4, 4).
         tip: index of the row.
         J: result, linear then angular velocity per joint velocity, shape (6, n).
 
@@ -132,9 +146,9 @@ def many_poses(model: Model, Q: Array, rows: IndexArray, out: Array) -> None:
         rows: indices of rows, shape (r,).
         out: result, poses in row 0, shape (m, r, 4, 4).
     """
-    X = np.empty((model[0].shape[0], 4, 4))
+    X, needed = np.empty((model[0].shape[0], 4, 4)), rows_down_to(model, rows)
     for m in range(Q.shape[0]):
-        all_poses(model, Q[m], X)
+        some_poses(model, needed, Q[m], X)
         for i in range(rows.shape[0]):
             out[m, i] = X[rows[i]]
 
@@ -150,6 +164,7 @@ def many_jacobians(model: Model, Q: Array, tip: int, out: Array) -> None:
         out: result, see :func:`jacobian`, shape (m, 6, n).
     """
     X = np.empty((model[0].shape[0], 4, 4))
+    needed = rows_down_to(model, np.array([tip], np.int32))
     for m in range(Q.shape[0]):
-        all_poses(model, Q[m], X)
+        some_poses(model, needed, Q[m], X)
         jacobian(model, X, tip, out[m])

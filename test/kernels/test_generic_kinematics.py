@@ -24,7 +24,8 @@ def poses_and_jacobian(arrays, q, tip):
     model = numpy_kinematics.model_of(arrays)
     X = np.full((len(arrays.parent), 4, 4), 7.0)
     J = np.full((6, arrays.joint_count), 7.0)
-    numpy_kinematics.all_poses(model, q, X)
+    rows = numpy_kinematics.rows_down_to(model, np.array([tip]))
+    numpy_kinematics.some_poses(model, rows, q, X)
     numpy_kinematics.jacobian(model, X, tip, J)
     return X, J
 

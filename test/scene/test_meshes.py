@@ -327,3 +327,27 @@ def test_closest_points_are_on_the_triangle_and_none_is_closer():
 def test_triangles_without_an_area_are_edges_or_points(corners, nearest):
     found = nearest_on_triangles(np.array(corners, float), np.array([1.5, 3.0, 0.0]))
     np.testing.assert_allclose(found, nearest)
+
+
+@pytest.mark.parametrize("dent", [0.0, 0.3])
+def test_what_is_known_of_a_large_mesh_is_stored(dent, tmp_path, monkeypatch):
+    """A ball of 800 triangles, one corner of which may be pushed in."""
+    monkeypatch.setenv("MOTION_NODES_CACHE_DIR", str(tmp_path))
+    points = np.random.default_rng(2).normal(size=(402, 3))
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    triangles = ConvexHull(points).simplices
+    points[0] *= 1.0 - dent
+    computed = []
+
+    def is_convex(mesh, usual=convex_decomposition.is_convex):
+        computed.append(mesh)
+        return usual(mesh)
+
+    monkeypatch.setattr(convex_decomposition, "is_convex", is_convex)
+    for _ in range(2):
+        mesh = TriangleMesh(points, triangles)
+        assert convex_decomposition.fills_its_hull(mesh) == (dent == 0.0)
+        corners = convex_decomposition.solid_corners(mesh)
+        kept = points if dent == 0.0 else points[1:]
+        assert sorted(corners.tolist()) == sorted(kept.tolist())
+    assert len(computed) == 2, "of the first mesh"

@@ -42,6 +42,8 @@ _VOLUME_POINTS = 400
 """Max number of points by which cuts are compared."""
 _MOST_COMPARED = 2_000_000
 """Max product of the numbers of corners and triangles of a mesh that is tested for convexity."""
+_MOST_REPEATED = 50_000
+"""Max product of the same numbers up to which results are computed anew, in less than 1 ms."""
 _FLAT = 1e-6
 """Max height of corners above a face of a convex mesh, relative to its size."""
 _THIN = 1e-9
@@ -69,6 +71,12 @@ def hull_corners(points: Array) -> Array:
 
 def solid_corners(mesh: TriangleMesh) -> Array:
     """Return points whose convex hull is that of a mesh [m], shape (k, 3), few or no others."""
+    if not _is_large(mesh):
+        return _solid_corners(mesh)
+    return stored_arrays(entry_of("corners", mesh, __file__), lambda: [_solid_corners(mesh)])[0]
+
+
+def _solid_corners(mesh: TriangleMesh) -> Array:
     if is_convex(mesh):
         return np.unique(mesh.vertices[mesh.triangles.ravel()], axis=0)
     return hull_corners(mesh.vertices)
@@ -113,7 +121,18 @@ def signed_volumes(triangles: Array) -> Array:
 
 
 def fills_its_hull(mesh: TriangleMesh) -> bool:
-    """Return whether a mesh encloses the volume of its convex hull."""
+    """Return whether a mesh encloses the volume of its convex hull (cached on disk if large)."""
+    if not _is_large(mesh):
+        return _fills_its_hull(mesh)
+    key = entry_of("fills-hull", mesh, __file__)
+    return bool(stored_arrays(key, lambda: [np.array([[_fills_its_hull(mesh)]])])[0][0, 0])
+
+
+def _is_large(mesh: TriangleMesh) -> bool:
+    return len(mesh.vertices) * len(mesh.triangles) > _MOST_REPEATED
+
+
+def _fills_its_hull(mesh: TriangleMesh) -> bool:
     if is_convex(mesh):
         return True
     from scipy.spatial import ConvexHull, QhullError

@@ -355,14 +355,13 @@ def _come_near(
 
     Args:
         bodies: the bodies.
-        kinematics: of all frames.
+        kinematics: of the robot.
         bounds: position limits of all joints [rad or m], each of shape (n,).
         columns: of the joints between the bodies.
         best: configurations to start from, shape (m, n).
         rng: of the steps.
     """
     a, b = bodies
-    rows = [kinematics.frame_names.index(body.link) for body in bodies]
     low, high = (np.where(np.isfinite(x), x, np.sign(x) * math.pi) for x in bounds)
     for width in np.geomspace(*_WIDTHS, _STEPS):
         tried = np.repeat(best, _DIRECTIONS, axis=0)
@@ -370,8 +369,8 @@ def _come_near(
         steps[::_DIRECTIONS] = 0.0
         tried[:, columns] += steps * (high - low)[columns]
         tried = np.clip(tried, low, high)
-        X = kinematics.frames_batch(tried)
-        distance = sphere_distances(a, b, X[:, rows[0]], X[:, rows[1]]).reshape(len(best), -1)
+        X_a, X_b = (kinematics.pose_batch(tried, body.link) for body in bodies)
+        distance = sphere_distances(a, b, X_a, X_b).reshape(len(best), -1)
         chosen = distance.argmin(axis=1)
         best = tried.reshape(*distance.shape, -1)[np.arange(len(best)), chosen]
         if distance.min() <= MARGIN:
