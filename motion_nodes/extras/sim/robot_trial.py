@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 
 import mujoco
@@ -131,6 +132,11 @@ class _Trial:
         except MotionError as error:
             yield TrialStep("simulation", False, str(error))
             return
+        # The simulation leaves the second processor, and most of the time Python's lock, to a plan.
+        with ThreadPoolExecutor(1, "trial") as beside:
+            yield from self._moved(beside)
+
+    def _moved(self, beside: Executor) -> Iterator[TrialStep]:
         tried: list[tuple[str, Callable[[], str]]] = [("stands", self._stand)]
         for group in self._robot.groups.values():
             joints = [name for name in group.joints if name not in self._wheels]
@@ -145,7 +151,7 @@ class _Trial:
         # No motion is planned for a leg.
         least = 6 if self._robot.kind == "floating" else 1
         if any(g.tip and len(g.joints) >= least for g in self._robot.groups.values()):
-            tried.append(("plans a motion", self._plan))
+            tried.append(("plans a motion", beside.submit(self._plan).result))
         for name, action in tried:
             self._progress(name)
             try:
