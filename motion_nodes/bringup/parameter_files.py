@@ -40,8 +40,6 @@ OF_TYPE = {
     "effort_controllers/JointGroupEffortController": "effort",
 }
 """Interfaces of controllers that have a fixed one, by type."""
-Section = tuple[str, str, Mapping[str, Any]]
-"""Name, type and parameters of a controller."""
 INSTEAD = {
     "behavior_server": "base_navigator has its actions and wait, with its own limits",
     "bt_navigator": "base_navigator has its actions, without behavior trees",
@@ -125,7 +123,10 @@ Values = Mapping[str, Any]
 
 
 def forward_settings(
-    sections: Sequence[Section], robot: Robot, listed: Sequence[str], notes: list[str]
+    controllers: Sequence[UserController],
+    robot: Robot,
+    listed: Sequence[str],
+    notes: list[str],
 ) -> dict[str, Any]:
     """Return the topics of the joint controller for these controllers, and its control modes.
 
@@ -133,18 +134,19 @@ def forward_settings(
     mode; all others keep theirs, since the peer's controllers are switched there.
 
     Args:
-        sections: the controllers.
+        controllers: the controllers.
         robot: whose controllers they are.
         listed: joints given for trajectories; empty: the joint controller has all joints.
         notes: receives what is offered, and what has no effect and why.
     """
     own = list(dict.fromkeys(listed)) or list(robot.arm_joints)
     entries, interfaces = list[str](), dict[str, set[str]]()
-    for name, kind, values in sections:
+    for controller in controllers:
+        name, values = controller.name, controller.values
         given = values.get("joints") or ([values["joint"]] if "joint" in values else [])
         joints = [str(joint) for joint in given]
         several = values.get("interface_names") or [values.get("interface_name", "")]
-        fixed = OF_TYPE.get(kind)
+        fixed = OF_TYPE.get(controller.type)
         quantities = [fixed] if fixed else [str(interface) for interface in several]
         lacking = [joint for joint in joints if joint not in own]
         problem = interface_problem(quantities, len(joints))
@@ -209,12 +211,13 @@ def nav2_note(node: str, values: Mapping[str, Any]) -> str:
     return f"is used for {', '.join(used)}; the rest has no effect: {INSTEAD[node]}"
 
 
-def _servo_names(sections: Iterable[tuple[str, str, Values]]) -> dict[str, dict[str, Any]]:
+def _servo_names(sections: Iterable[ParameterSection]) -> dict[str, dict[str, Any]]:
     """Return the parameters of Servo's files without ``ros__parameters``, by file."""
     files: dict[str, dict[str, Any]] = {}
-    for top, file, values in sections:
+    for section in sections:
+        top, values = section.node, section.values
         names = {f"{top}.{name}" if name else top: value for name, value in values.items()}
-        files.setdefault(file, {}).update(names)
+        files.setdefault(section.file, {}).update(names)
     return {file: values for file, values in files.items() if any(m in values for m in MARKS)}
 
 
@@ -682,9 +685,8 @@ def _joint_controllers(
         settings["aliases"] = [c.name for c in arms]
         listed = ", ".join(c.name for c in arms)
         notes.append(f"{listed}: action, topic and state are served by {spec.full_name}")
-    settings |= forward_settings(
-        [(c.name, c.type, c.values) for c in controllers if c.kind == FORWARD], robot, joints, notes
-    )
+    forward = [c for c in controllers if c.kind == FORWARD]
+    settings |= forward_settings(forward, robot, joints, notes)
     if _given(user, spec, "control_modes"):
         settings.pop("control_modes", None)
     name = _hand_beside(controllers, joints, robot)
@@ -807,10 +809,10 @@ def _initial_positions(
     return {INITIAL: entries} if entries else {}
 
 
-def _sensors(user: UserParameters) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _sensors(sections: Sequence[ParameterSection]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield file and parameters of each sensor of MoveIt's ``sensors_3d.yaml``."""
-    for section in (section for section in user.moveit if section.node == SENSORS):
-        named = {s.node: s.values for s in user.moveit if s.file == section.file}
+    for section in (section for section in sections if section.node == SENSORS):
+        named = {s.node: s.values for s in sections if s.file == section.file}
         listed = section.values.get("")
         for entry in listed if isinstance(listed, list) else ():
             values = entry if isinstance(entry, Mapping) else named.get(str(entry), {})
@@ -830,7 +832,7 @@ def sensor_settings(user: UserParameters, images: Sequence[str]) -> dict[str, Va
     """
     topics: dict[str, list[str]] = {"depth_images": list(images)}
     ranges = list[float]()
-    for _, values in _sensors(user):
+    for _, values in _sensors(user.moveit):
         plugin = str(values.get(PLUGIN, "")).rpartition("/")[2]
         name, kind, far = UPDATERS.get(plugin, ("", "", ""))
         if values.get(name):
@@ -851,7 +853,7 @@ def _deadband(user: UserParameters, namespace: str) -> dict[str, Any]:
 
 def _servo_values(user: UserParameters) -> dict[str, dict[str, Any]]:
     """Return the parameters of Servo by file."""
-    values = _servo_names((s.node, s.file, s.values) for s in user.moveit)
+    values = _servo_names(user.moveit)
     for section in user.sections:
         if section.node.rpartition("/")[2] == SERVO_NODE:
             values.setdefault(section.file, {}).update(section.values)
@@ -883,10 +885,8 @@ def _with(spec: NodeSpec, settings: Mapping[str, Value]) -> NodeSpec:
 def _moveit_notes(sections: Sequence[ParameterSection], specs: Sequence[NodeSpec]) -> list[str]:
     """Return which names of MoveIt's files have no effect, and why."""
     executables = {spec.executable for spec in specs}
-    servo = _servo_names((s.node, s.file, s.values) for s in sections)
-    servo = servo if POLICY in executables else {}
-    sensors = _sensors(UserParameters((), (), tuple(sections), {}))
-    sensed = list(sensors) if MAPPER in executables else []
+    servo = _servo_names(sections) if POLICY in executables else {}
+    sensed = list(_sensors(sections)) if MAPPER in executables else []
     found = [note for file, values in servo.items() for note in servo_notes(file, list(values))]
     found += [_sensor_note(file, values) for file, values in sensed]
     seeing = {file for file, _ in sensed}
