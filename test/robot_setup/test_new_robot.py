@@ -3,11 +3,12 @@
 
 import json
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from raised_errors import about
-from robot_setup.urdf_samples import INERTIAL, arm, joint, link, robot
+from robot_setup.urdf_samples import INERTIAL, LIMIT, arm, joint, link, robot
 from typer.testing import CliRunner
 
 from motion_nodes.core.planning.pipeline import plan
@@ -64,6 +65,37 @@ def test_states_are_free_and_within_limits(made):
         q = made.robot.named_state(name)
         assert made.robot.limits.within(q)
         assert checker.is_free(q)
+
+
+def bar(size: str, place: str) -> str:
+    """Return mass and shape of a link that is a box."""
+    shape = f'<origin xyz="{place}"/><geometry><box size="{size}"/></geometry>'
+    return f"{INERTIAL}<collision>{shape}</collision>"
+
+
+def test_links_that_touch_where_all_joints_are_zero_do_not_at_home(tmp_path):
+    """Pairs that touch at home would be ignored everywhere."""
+    narrow = LIMIT.replace("2.5", "2.0")  # spheres overlap in a third of the configurations
+    file = tmp_path / "folded.urdf"
+    file.write_text(
+        robot(
+            link("base", bar("0.3 0.3 0.2", "0 0 0.1")),
+            link("upper", bar("0.34 0.05 0.05", "0.17 0 0")),
+            link("lower", bar("0.25 0.05 0.05", "-0.125 0 0")),
+            joint("turn", "base", "upper", xyz="0 0 0.1", axis="0 0 1"),
+            joint("fold", "upper", "lower", xyz="0.34 0 0", axis="0 0 1", inside=narrow),
+        )
+    )
+    folded = new_robot(file, output=tmp_path / "folded", picture=False)
+    collision = replace(folded.robot.description.collision, ignore=(), ignore_spheres=())
+    every = replace(
+        folded.robot, description=replace(folded.robot.description, collision=collision)
+    )
+    touching = CollisionChecker(every).exact.touching
+    assert ("base", "lower") in touching(np.zeros(2))
+    for name in folded.robot.state_names:
+        assert ("base", "lower") not in touching(folded.robot.named_state(name))
+    assert not CollisionChecker(folded.robot).exact.is_free(np.zeros(2))
 
 
 def test_pairs_that_never_meet_do_not_meet_elsewhere(made):

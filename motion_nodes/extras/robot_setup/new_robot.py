@@ -88,6 +88,7 @@ from motion_nodes.typing import Array
 _LICENCE = "SPDX-License-Identifier: Apache-2.0\n"
 _OFF_AXLE = 0.005
 """[m] Distance of the base frame from the axle beyond which the axle gets a frame of its own."""
+_LOOKED_AT = 40  # configurations in which pairs of links are looked at for contacts
 _FREE_TRIES = 10_000
 _FEW_FREE, _FREE_EXACT = 0.2, 200
 """Share of collision-free configurations below which users are warned, and number of
@@ -332,7 +333,8 @@ class _Making:
         robot = self._with_home(robot, nearer_home(checker.is_free, robot.home, desired))
         tried = random_configurations(robot, _FREE_TRIES, self._rng, self._left_out)
         if not self._legs and not (mjcf is not None and mjcf.home):
-            robot = self._with_home(robot, held_home(robot, checker, tried))
+            apart = self._apart(robot, tried)
+            robot = self._with_home(robot, held_home(robot, checker, tried, apart))
         self._free = float(checker.are_free(tried).mean())
         self._ready: dict[str, float] = {}
         main = self._groups.main
@@ -345,6 +347,20 @@ class _Making:
             )  # fmt: skip
         data["named_states"] = named_states(robot, self._groups, robot.home, self._ready)
         self._robot = robot
+
+    def _apart(self, robot: Robot, tried: Array) -> Callable[[Array], bool]:
+        """Return the condition that links whose spheres often overlap do not touch.
+
+        Pairs that touch at home are not checked anywhere; those that touch in most configurations
+        overlap by design.
+        """
+        touches = partial(geometry_touches, robot, self._geometries)
+        pairs = self._found.of("often")
+        if not touches(pairs, robot.home):
+            return lambda q: True
+        some = tried[:_LOOKED_AT]
+        seldom = [pair for pair in pairs if np.mean([touches([pair], q) for q in some]) < 0.5]
+        return lambda q: not touches(seldom, q)
 
     def _exact_pairs(self, robot: Robot) -> dict[str, str | bytes]:
         """Return robot.yaml with the pairs that are checked by their exact shapes alone."""

@@ -311,27 +311,41 @@ def gravity_check(robot: Robot) -> Callable[[Array], NDArray[np.bool_]]:
     return are_held
 
 
-def held_home(robot: Robot, checker: CollisionChecker, Q: Array) -> Array:
+def held_home(
+    robot: Robot,
+    checker: CollisionChecker,
+    Q: Array,
+    apart: Callable[[Array], bool] = lambda q: True,
+) -> Array:
     """Return the collision-free configuration closest to home that the drives can hold.
 
     Args:
         robot: robot with a collision-free home.
         checker: collision checker of all joints.
         Q: candidates, shape (m, n).
+        apart: whether links that the checker ignores do not touch either, where that is possible.
 
     Returns:
         The robot's home if the drives can hold it, or if no candidate can be held.
     """
     home, are_held = robot.home, gravity_check(robot)
-    if are_held(home[None])[0]:
+    is_held, is_apart = bool(are_held(home[None])[0]), apart(home)
+    if is_held and is_apart:
         return home
     free = Q[checker.are_free(Q)]
-    nearest = free[np.argsort(np.linalg.norm(free - home, axis=1))[:_NEAREST]]
+    order = np.argsort(np.linalg.norm(free - home, axis=1))
+    # Links that touch at home may touch at all of the nearest, too.
+    nearest = free[order[:_NEAREST] if is_apart else order[:: max(1, len(order) // _NEAREST)]]
     held = nearest[are_held(nearest)] if len(nearest) else nearest
-    if not len(held):
-        return home
-    best = held[0]
-    return nearer_home(lambda q: checker.is_free(q) and bool(are_held(q[None])[0]), best, home)
+    looked_at = held if is_apart else held[:: max(1, len(held) // _BEST)]
+    best = next((q for q in looked_at if apart(q)), None)
+    if best is None:
+        if is_held or not len(held):
+            return home
+        best, apart = held[0], lambda q: True
+    return nearer_home(
+        lambda q: checker.is_free(q) and bool(are_held(q[None])[0]) and apart(q), best, home
+    )
 
 
 def nearer_home(allowed: Callable[[Array], bool], free: Array, desired: Array) -> Array:
