@@ -158,8 +158,9 @@ def test_efforts(cell):
     arm.client.spin(0.3)
     assert [commanded(arm, j, "effort") for j in ARM] == pytest.approx(efforts)
     assert arm.client.change_state(arm.controller, "deactivate")
-    arm.client.spin(0.3)
-    assert not np.nan_to_num([commanded(arm, j, "effort") for j in ARM]).any()
+    arm.client.wait(
+        lambda: not np.nan_to_num([commanded(arm, j, "effort") for j in ARM]).any(), "no efforts"
+    )
 
 
 def test_in_turn(cell):

@@ -373,6 +373,32 @@ def test_streams_of_moving_targets_never_leave_it_without_a_way():
         assert np.allclose(controller.step(dt).positions, goal, atol=1e-9)
 
 
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_narrower_limits_move_no_joint_at_rest(sign):
+    """They are no command: a joint outside of them stays until it is commanded."""
+    controller = started(limits_of(2), [0.8 * sign, 0.1])
+    go(controller, 0.1)
+    controller.set_limits(limits_of(2, lower=-0.5, upper=0.5))
+    reference = go(controller, 1.0)
+    np.testing.assert_array_equal(reference.positions, [0.8 * sign, 0.1])
+    controller.apply(JointCommand(positions=[0.4 * sign, 0.1]))
+    np.testing.assert_allclose(go(controller, 2.0).positions, [0.4 * sign, 0.1])
+
+
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+@pytest.mark.parametrize("moved", [0.05, 0.3])
+def test_narrower_limits_bound_the_motion_to_a_target(sign, moved):
+    """A motion ends at the new limit, or close to where it is beyond the limit already."""
+    controller = started(limits_of())
+    controller.apply(JointCommand(positions=[0.9 * sign]))
+    while abs(controller.reference_position[0]) < moved:
+        controller.step(DT)
+    here = controller.reference_position[0]
+    controller.set_limits(limits_of(lower=-0.2, upper=0.2))
+    end = go(controller, 2.0).positions[0]
+    assert end == pytest.approx(sign * max(0.2, abs(here)), abs=1e-6)
+
+
 def test_a_reference_at_rest_is_one_object_until_something_changes():
     controller = started(limits_of(2))
     still = controller.advance(DT)

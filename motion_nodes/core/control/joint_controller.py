@@ -363,6 +363,8 @@ class ArticulationController:
     def set_limits(self, limits: JointLimits) -> None:
         """Replace the limits; active motions continue under the new ones.
 
+        A joint that is outside of them stays there until it is commanded: limits are no command.
+
         Raises:
             InvalidCommand: limits of other joints; nothing changes.
         """
@@ -377,7 +379,9 @@ class ArticulationController:
         self.limiter.reset(present.position)
         self.limiter.set_state(np.ones(len(limits.names), dtype=np.bool_), present)
         self._bind()
-        np.copyto(self._positions, self._positions.clip(limits.lower, limits.upper))
+        lower, upper = limits.lower, limits.upper
+        here = present.position
+        np.clip(self._positions, np.fmin(lower, here), np.fmax(upper, here), out=self._positions)
 
     def track(
         self, joints: NDArray[np.intp], sample: TrajectorySample, efforts: Array | None = None
