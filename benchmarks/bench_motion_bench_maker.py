@@ -35,7 +35,9 @@ from harness.timing import peer_lines
 import motion_nodes as mn
 from motion_nodes.core.planning.planning_problem import START_TOLERANCE
 from motion_nodes.core.robot.files.srdf_file import read_srdf
+from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.poses import from_xyz_quat
+from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.tree import Box, Cylinder, Sphere
 from motion_nodes.core.scene.scene import AllowedCollisions, Scene, WorldObject, world_object
 from motion_nodes.core.scene.shapes import Solid
@@ -56,15 +58,20 @@ class Problem(NamedTuple):
 
     family: str
     objects: tuple[tuple[str, tuple[float, ...], np.ndarray], ...]
-    """Type, dimensions as in moveit_msgs [m], and pose in the robot's base, shape (4, 4)."""
+    """Type, dimensions as in moveit_msgs [m], and pose in the URDF's root, shape (4, 4)."""
     start: dict[str, float]
     """All joints of the robot [rad or m]."""
     goal: dict[str, float]
     """Joints of the group [rad or m]."""
 
-    def items(self) -> list[WorldObject]:
-        """Return the obstacles with the shapes that they are stated with."""
-        return [world_object(f"object{k}", solid_of(kind, sizes), X)
+    def items(self, X_BR: np.ndarray) -> list[WorldObject]:
+        """Return the obstacles with the shapes that they are stated with.
+
+        Args:
+            X_BR: pose of the URDF's root in the frame of the scene, shape (4, 4): the UR5 stands
+                on a mount 0.9 m above it.
+        """
+        return [world_object(f"object{k}", solid_of(kind, sizes), X_BR @ X)
                 for k, (kind, sizes, X) in enumerate(self.objects)]  # fmt: skip
 
     def for_peer(self) -> dict[str, Any]:
@@ -151,6 +158,12 @@ class Source(NamedTuple):
         return cls(str(options.problems / f"{robot}_spherized.urdf"), known)
 
 
+def root_in_base(robot: Robot) -> np.ndarray:
+    """Return the pose of the URDF's root in the robot's base frame, shape (4, 4)."""
+    kinematics = Kinematics(robot.tree, (), base=robot.base_frame)
+    return np.asarray(kinematics.pose(np.empty(0), robot.tree.root))
+
+
 class Planned(NamedTuple):
     """Our robot and its group."""
 
@@ -173,7 +186,8 @@ class Planned(NamedTuple):
 
     def scene(self, problem: Problem) -> Scene:
         """Return a new scene."""
-        return Scene({item.name: item for item in problem.items()}, allowed=self.allowed)
+        items = problem.items(root_in_base(self.model.description))
+        return Scene({item.name: item for item in items}, allowed=self.allowed)
 
     def ends(self, problem: Problem) -> list[list[float]]:
         """Return start and goal in the order of the group."""
@@ -236,7 +250,8 @@ def served(source: Source, problems: Sequence[Problem]) -> Iterator[Answer]:
             for problem in (*problems[:3], *problems):
                 message = PlanningScene()
                 message.world.collision_objects = [
-                    object_message(item, model.base_frame) for item in problem.items()
+                    object_message(item, model.base_frame)
+                    for item in problem.items(root_in_base(model))
                 ]
                 request = ApplyPlanningScene.Request(scene=message)
                 assert client.call(ApplyPlanningScene, "apply_planning_scene", request).success
