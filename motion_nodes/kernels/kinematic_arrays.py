@@ -70,9 +70,19 @@ class PackedArrays:
 
     def digest(self) -> str:
         """Return a hash of all numbers in the arrays."""
-        sha = hashlib.sha256(repr((self.joint_count, self.frame_rows)).encode())
-        for name in ("parent", "kind", "X_PJ", "axis", "q_index", "multiplier", "offset"):
-            array = np.ascontiguousarray(getattr(self, name))
+        return self._hash(np.arange(len(self.parent)), self.parent.tolist(), self.frame_rows)
+
+    def digest_to(self, row: int) -> str:
+        """Return a hash of the numbers on which the pose of a row depends: those down to it."""
+        chain = [row]
+        while self.parent[chain[-1]] >= 0:
+            chain.append(int(self.parent[chain[-1]]))
+        return self._hash(np.array(chain[::-1]))
+
+    def _hash(self, rows: NDArray[np.intp], *others: object) -> str:
+        sha = hashlib.sha256(repr((self.joint_count, *others)).encode())
+        for name in ("kind", "X_PJ", "axis", "q_index", "multiplier", "offset"):
+            array = getattr(self, name)[rows]
             sha.update(f"{name}{array.dtype.str}{array.shape}".encode())
             sha.update(array.tobytes())
         return sha.hexdigest()

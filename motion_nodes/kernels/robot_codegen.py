@@ -207,7 +207,6 @@ _GENERATOR = (
     "llvm_builder",
     "memory_layout",
 )
-_ALL_FRAMES = -1
 
 _loaded: dict[str, native.LoadedCode] = {}
 _lock = threading.RLock()
@@ -230,7 +229,6 @@ class RobotCode:
     def __init__(self, arrays: PackedArrays, element: str = "double") -> None:
         self._arrays = arrays
         self._lanes = native.host_cpu().lanes(element)
-        self._digest = arrays.digest()
 
     @property
     def lane_count(self) -> int:
@@ -248,12 +246,12 @@ class RobotCode:
             CodeGenerationError: the code cannot be compiled on this machine.
             LookupError: the unit has no such function.
         """
-        return self._unit(_ALL_FRAMES if row is None else row).address(function)
+        return self._unit(row).address(function)
 
     def key(self, row: int | None = None) -> str:
         """Return the cache key of a unit."""
-        unit = _ALL_FRAMES if row is None else row
-        parts = (_fingerprint(), self._digest, repr(self._lanes), str(unit))
+        unit = self._arrays.digest() if row is None else self._arrays.digest_to(row)
+        parts = (_fingerprint(), "frames" if row is None else "row", unit, repr(self._lanes))
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     def text(self, row: int | None = None) -> str:
@@ -276,8 +274,7 @@ class RobotCode:
             }
         return module_text(programs, forms, self._lanes)
 
-    def _unit(self, unit: int) -> native.LoadedCode:
-        row = None if unit == _ALL_FRAMES else unit
+    def _unit(self, row: int | None) -> native.LoadedCode:
         return _unit_of(self.key(row), lambda: self.text(row))
 
 

@@ -18,6 +18,7 @@ from motion_nodes.kernels.dynamics_codegen import (
     inverse_dynamics_program,
 )
 from motion_nodes.kernels.kinematic_arrays import FIXED, joint_motion, pack, reroot
+from motion_nodes.kernels.robot_codegen import RobotCode
 
 
 def poses_and_jacobian(arrays, q, tip):
@@ -89,6 +90,31 @@ def test_the_digest_changes_when_any_number_does():
     assert again in digests
     assert pack(tree.packed, tree.joint_names[::-1], {}).digest() not in digests
     assert pack(tree.packed, tree.joint_names[1:], {}).digest() not in digests
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_code_of_a_row_depends_on_the_rows_down_to_it(seed):
+    """So the chains of inverse kinematics and of other parts of one group share their code."""
+    tree = random_tree(seed, 5)
+    arrays = pack(tree.packed, tree.joint_names, {})
+    tip = len(arrays.parent) - 1
+    chain = numpy_kinematics.rows_down_to(numpy_kinematics.model_of(arrays), np.array([tip]))
+    digest, key = arrays.digest_to(tip), RobotCode(arrays).key(tip)
+    for field in ("kind", "X_PJ", "axis", "q_index", "multiplier", "offset"):
+        for row in range(tip + 1):
+            changed = getattr(arrays, field).copy()
+            changed[row] += 1
+            other = dataclasses.replace(arrays, **{field: changed})
+            assert (other.digest_to(tip) == digest) == (row not in chain), (field, row)
+            assert (RobotCode(other).key(tip) == key) == (row not in chain)
+    more = dataclasses.replace(arrays, joint_count=arrays.joint_count + 1)
+    assert more.digest_to(tip) != digest
+    off = np.setdiff1d(np.arange(tip), chain)
+    moved = arrays.X_PJ.copy()
+    moved[off, :3, 3] += 1.0
+    assert RobotCode(dataclasses.replace(arrays, X_PJ=moved)).text(tip) == RobotCode(arrays).text(
+        tip
+    )
 
 
 class Case:
