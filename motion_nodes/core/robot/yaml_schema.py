@@ -36,10 +36,11 @@ MAX_DEPTH = 64
 MAX_VALUES = 1_000_000
 """Max number of values; aliases count as their targets: a few lines can expand to 10^9."""
 _COMPILED = bool(yaml.__with_libyaml__)
-"""Whether PyYAML has its compiled parser, which is several times as fast."""
+"""Whether PyYAML has its compiled parser and emitter, which are several times as fast."""
 _BASES: tuple[Any, ...] = (
     (yaml.composer.Composer, yaml.CSafeLoader) if _COMPILED else (yaml.SafeLoader,)
 )
+_DUMPER_BASE: Any = yaml.CSafeDumper if _COMPILED else yaml.SafeDumper
 
 
 def decode(data: object, into: type[T], where: str, path: str = "") -> T:
@@ -283,7 +284,7 @@ def _too_much(text: str, mark: Any) -> yaml.MarkedYAMLError:
     return yaml.composer.ComposerError(None, None, text, mark)
 
 
-class _Dumper(yaml.SafeDumper):
+class _Dumper(_DUMPER_BASE):  # type: ignore[misc]
     """Block style for fields, flow style for short lists of numbers."""
 
     def ignore_aliases(self, data: Any) -> bool:
@@ -293,7 +294,8 @@ class _Dumper(yaml.SafeDumper):
 
 def _numbers_in_a_line(dumper: _Dumper, values: Any) -> yaml.Node:
     flow = all(not isinstance(value, dict | list | tuple) for value in values)
-    return dumper.represent_sequence("tag:yaml.org,2002:seq", values, flow_style=flow)
+    node: yaml.Node = dumper.represent_sequence("tag:yaml.org,2002:seq", values, flow_style=flow)
+    return node
 
 
 def _shortest_float(dumper: _Dumper, value: float) -> yaml.Node:
@@ -303,7 +305,8 @@ def _shortest_float(dumper: _Dumper, value: float) -> yaml.Node:
     # YAML 1.1 reads an exponent without a decimal point as text.
     if "e" in text and "." not in text:
         text = text.replace("e", ".0e")
-    return dumper.represent_scalar("tag:yaml.org,2002:float", text)
+    node: yaml.Node = dumper.represent_scalar("tag:yaml.org,2002:float", text)
+    return node
 
 
 _Dumper.add_representer(list, _numbers_in_a_line)

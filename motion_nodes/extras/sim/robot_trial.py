@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -137,22 +137,22 @@ class _Trial:
             yield from self._moved(beside)
 
     def _moved(self, beside: Executor) -> Iterator[TrialStep]:
-        tried: list[tuple[str, Callable[[], str]]] = [("stands", self._stand)]
-        for group in self._robot.groups.values():
-            joints = [name for name in group.joints if name not in self._wheels]
-            # The legs of a standing robot cannot be moved one by one: test them without gravity.
-            if joints:
-                tried.append(
-                    (f"moves {group.name}", lambda joints=joints: self._move(joints))  # type: ignore[misc]
-                )
-        if self._robot.base is not None:
-            tried.append((f"drives {_DISTANCE:g} m", self._drive))
-            tried.append((f"turns {math.degrees(_ANGLE):g} degrees", self._turn))
         # No motion is planned for a leg.
         least = 6 if self._robot.kind == "floating" else 1
-        if any(g.tip and len(g.joints) >= least for g in self._robot.groups.values()):
-            tried.append(("plans a motion", beside.submit(self._plan).result))
-        for name, action in tried:
+        groups = self._robot.groups.values()
+        plans = any(group.tip and len(group.joints) >= least for group in groups)
+        planned = beside.submit(self._plan).result if plans else None
+        yield from self._tried([("stands", self._stand)])
+        for together in self._disjoint_groups():
+            yield from self._groups_moved(together)
+        if self._robot.base is not None:
+            drive, turn = f"drives {_DISTANCE:g} m", f"turns {math.degrees(_ANGLE):g} degrees"
+            yield from self._tried([(drive, self._drive), (turn, self._turn)])
+        if planned is not None:
+            yield from self._tried([("plans a motion", planned)])
+
+    def _tried(self, actions: Iterable[tuple[str, Callable[[], str]]]) -> Iterator[TrialStep]:
+        for name, action in actions:
             self._progress(name)
             try:
                 yield TrialStep(name, True, action())
@@ -188,12 +188,62 @@ class _Trial:
             )
         return f"for {_STAND:g} s; the base moved by {1e3 * abs(fallen):.0f} mm in height"
 
-    def _move(self, joints: list[str]) -> str:
+    def _disjoint_groups(self) -> list[dict[str, list[str]]]:
+        """Return the joints of all groups, by name, in lists of groups without common joints."""
+        rounds: list[dict[str, list[str]]] = []
+        for group in self._robot.groups.values():
+            joints = [name for name in group.joints if name not in self._wheels]
+            taken = (r for r in rounds if not any({*joints} & {*others} for others in r.values()))
+            if joints and (together := next(taken, None)) is not None:
+                together[group.name] = joints
+            elif joints:
+                rounds.append({group.name: joints})
+        return rounds
+
+    def _groups_moved(self, groups: Mapping[str, list[str]]) -> Iterator[TrialStep]:
+        """Move groups at once; one by one if that fails, to tell which of them cannot move."""
+        if len(groups) > 1:
+            self._progress(f"moves {', '.join(groups)}")
+            try:
+                texts = self._move(list(groups.values()))
+            except MotionError:
+                pass
+            else:
+                for name, text in zip(groups, texts, strict=True):
+                    yield TrialStep(f"moves {name}", True, text)
+                return
+        yield from self._tried(
+            (f"moves {name}", lambda joints=joints: self._move([joints])[0])  # type: ignore[misc]
+            for name, joints in groups.items()
+        )
+
+    def _move(self, groups: Sequence[list[str]]) -> list[str]:
+        """Move the joints of disjoint groups at once; return the measurement of each."""
         robot = self._robot
+        # The legs of a standing robot cannot be moved one by one: test them without gravity.
         if robot.kind == "floating" and self._world.model.opt.gravity.any():
             config = WorldConfig(gravity=(0.0, 0.0, 0.0), floor_height=-1e3)
             self._world = MujocoWorld([self._placement], config)
         self._world.reset()
+        end = robot.home.copy()
+        for joints in groups:
+            columns = robot.indices(joints)
+            end[columns] = self._end_of(joints)[columns]
+        if len(groups) > 1 and not self._is_free_to(end):
+            raise MotionError("the groups touch each other if they move at once")
+        steps = max(1, round(_MOVE_TIME / self._world.time_step))
+        for k in range(1, steps + 1):
+            share = k / steps
+            smooth = share**3 * (10.0 - 15.0 * share + 6.0 * share**2)
+            self._command(robot.home + smooth * (end - robot.home))
+            self._world.step()
+        self._run(0.3)
+        self._check_joints(end, "at the end of the motion")
+        return [self._reached(joints, end) for joints in groups]
+
+    def _end_of(self, joints: list[str]) -> Array:
+        """Return the end of a short motion of a group from home, shape (n,)."""
+        robot = self._robot
         columns = robot.indices(joints)
         limits = robot.limits.select(joints)
         start = robot.home[columns]
@@ -211,20 +261,17 @@ class _Trial:
             ends.append(end)
         # The first one without contacts with the floor or the robot itself; else the first one.
         end = next(filter(self._is_free_to, ends), ends[0])
-        goal = end[columns]
-        if np.abs(goal - start).max() < _STILL:
+        if np.abs(end[columns] - start).max() < _STILL:
             stuck = zip(joints, limits.velocity, strict=True)
             stopped = ", ".join(name for name, velocity in stuck if velocity <= 0.0)
             why = f"the velocity of {stopped} is 0" if stopped else "their limits leave no room"
             raise MotionError(f"nothing moves: {why}; check the limits in the URDF")
-        steps = max(1, round(_MOVE_TIME / self._world.time_step))
-        for k in range(1, steps + 1):
-            share = k / steps
-            smooth = share**3 * (10.0 - 15.0 * share + 6.0 * share**2)
-            self._command(robot.home + smooth * (end - robot.home))
-            self._world.step()
-        self._run(0.3)
-        self._check_joints(end, "at the end of the motion")
+        return np.asarray(end)
+
+    def _reached(self, joints: list[str], end: Array) -> str:
+        """Return how far the joints of a group moved, and how far they are off."""
+        columns = self._robot.indices(joints)
+        start, goal = self._robot.home[columns], end[columns]
         reached = self._world.state(_NAME).position[columns]
         if np.abs(reached - start).max() < 0.5 * np.abs(goal - start).max():
             raise MotionError(
