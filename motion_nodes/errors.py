@@ -25,6 +25,7 @@ def did_you_mean(given: str, allowed: Iterable[str]) -> str:
     words = list(allowed)
     if not words:
         return " None are available."
+    given = str(given)
     near = difflib.get_close_matches(given, words, n=1, cutoff=0.6)
     # A part of a name, such as "hand" of "panda_hand".
     near = near or sorted((w for w in words if given.lower() in w.lower()), key=len)[:1]

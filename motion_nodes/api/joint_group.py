@@ -464,7 +464,7 @@ class JointGroup:
         *,
         timeout: float = 5.0,
         seed: int = 123456,
-        constraints: Sequence[PathConstraint] = (),
+        constraints: PathConstraint | Sequence[PathConstraint] = (),
         options: PlanOptions | None = None,
         state: RobotState | None = None,
     ) -> MotionPlan:
@@ -481,7 +481,8 @@ class JointGroup:
             world: obstacles; None: self-collisions only.
             timeout: max planning time [s].
             seed: random seed; equal requests give equal paths.
-            constraints: path constraints, such as :class:`TaskSpaceRegion` in the robot's base.
+            constraints: one or several path constraints, such as :class:`TaskSpaceRegion` in the
+                robot's base.
             options: planner and its settings, velocity and acceleration scaling.
             state: positions of the joints outside of the group; see :meth:`at`.
 
@@ -493,11 +494,15 @@ class JointGroup:
         Raises:
             InvalidCommand: wrong shapes or numbers that are not finite; path constraints for many.
             UnknownJoint, UnknownState: lists those of the robot, or the states of this group.
-            InvalidConfig: timeout or options out of range; a joint without limits.
+            InvalidConfig: timeout, seed or options out of range; a joint without limits.
         """
         if not (isinstance(timeout, numbers.Real) and timeout > 0.0):
             raise InvalidConfig(f"timeout is {timeout!r} s; it must be above 0.", field="timeout")
+        if not isinstance(seed, numbers.Integral):
+            raise InvalidConfig(f"seed is {seed!r:.60}; it must be a whole number.", field="seed")
         check_type(options, PlanOptions, "options")
+        if not isinstance(constraints, list | tuple):
+            constraints = (constraints,)
         for constraint in constraints:
             check_type(constraint, PathConstraint, "constraints")
         if many(start, len(self.joint_names)) or many(goal, len(self.joint_names)):

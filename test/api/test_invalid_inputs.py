@@ -8,7 +8,7 @@ import pytest
 
 import motion_nodes as mn
 from motion_nodes.api.group_inputs import GroupInputs
-from motion_nodes.errors import InvalidCommand, InvalidConfig
+from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownState
 
 ROBOT = mn.load_robot("franka")
 ARM = ROBOT["arm"]
@@ -30,6 +30,8 @@ MOTION = ARM.time_parameterize([READY, READY + 0.1])
         lambda: ARM.ik({"panda_hand_tcp": X_BT}, locked={"panda_joint1": math.nan}),
         lambda: ARM.ik({"panda_hand_tcp": X_BT}, locked={"panda_joint1": 9.0}),
         lambda: ARM.rmpflow().step(READY, 0.0 * READY, RAGGED),
+        lambda: ARM.rmpflow().step([1e308] * 7, 0.0 * READY, X_BT),
+        lambda: ARM.rmpflow().step(READY, [1e308] * 7, X_BT),
         lambda: ARM.random(-1),
         lambda: ARM.random(seed=-1),
         lambda: ARM.random(2.5),
@@ -60,6 +62,12 @@ MOTION = ARM.time_parameterize([READY, READY + 0.1])
         lambda: mn.World().add("a", mn.Sphere("1")),
         lambda: mn.World().add(3, mn.Sphere(0.1)),
         lambda: mn.World()["a"],
+        lambda: mn.World().add("a", mn.TriangleMesh(np.eye(3), np.array([[0, 1, 9]]))),
+        lambda: mn.World().add("a", mn.TriangleMesh(np.nan * np.eye(3), np.array([[0, 1, 2]]))),
+        lambda: mn.TaskSpaceRegion.rotation_within("panda_hand", np.eye(4), (0.1, 0.1, 0.1)),
+        lambda: MOTION.stretched(math.nan),
+        lambda: MOTION.stretched(-1),
+        lambda: MOTION.stretched(0),
         lambda: MOTION.sample(math.nan),
         lambda: MOTION.sample([0.0, math.nan]),
         lambda: MOTION.sample("now"),
@@ -71,6 +79,40 @@ MOTION = ARM.time_parameterize([READY, READY + 0.1])
 def test_what_is_no_configuration_pose_or_orientation_is_an_invalid_command(call):
     with pytest.raises(InvalidCommand):
         call()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: mn.IkTolerance("x"),
+        lambda: mn.IkTolerance(0.001, RAGGED),
+        lambda: mn.IkSettings(timeout="1"),
+        lambda: mn.IkSettings(timeout=np.ones(3)),
+        lambda: mn.DampingTask(1e308),
+        lambda: ARM.plan("ready", "home", seed=math.nan),
+        lambda: ARM.plan("ready", "home", seed="one"),
+    ],
+)
+def test_settings_out_of_range_are_an_invalid_config(call):
+    with pytest.raises(InvalidConfig):
+        call()
+
+
+@pytest.mark.parametrize("name", [None, 3, 2.5, ["ready"], b"ready"])
+def test_what_is_no_name_is_an_unknown_state(name):
+    with pytest.raises(UnknownState):
+        ROBOT.state(name)
+
+
+def test_a_velocity_beyond_the_limits_is_no_leap():
+    q, qd = ARM.rmpflow().step(READY, [50.0] * 7, X_BT, dt=0.01)
+    assert (np.abs(q - READY) <= 0.01 * ARM.limits.velocity + 1e-9).all()
+    assert (np.abs(qd) <= ARM.limits.velocity + 1e-9).all()
+
+
+def test_one_path_constraint_is_as_good_as_a_list_of_one():
+    band = mn.JointBand("panda_joint1", -0.2, 0.2)
+    assert ARM.plan("ready", "home", constraints=band).success
 
 
 @pytest.mark.parametrize("timeout", [math.nan, 0.0, -1.0, "5"])

@@ -11,6 +11,7 @@ import enum
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -46,7 +47,10 @@ class IkTolerance:
 
     def __post_init__(self) -> None:
         for name, value in (("position", self.position), ("orientation", self.orientation)):
-            numbers = np.atleast_1d(np.asarray(value, dtype=np.float64))
+            try:
+                numbers = np.atleast_1d(np.asarray(value, dtype=np.float64))
+            except (TypeError, ValueError):
+                numbers = np.zeros(1)
             if numbers.shape not in ((1,), (3,)) or not (numbers > 0.0).all():
                 raise InvalidConfig(
                     f"{name} tolerance is {value}; allowed is one number or three, each above 0 "
@@ -135,9 +139,9 @@ class IkSettings:
         if self.max_iterations is not None:
             _check_count("max_iterations", self.max_iterations, 1)
         _check_count("random_seed", self.random_seed, 0)
-        if not self.timeout > 0.0:
+        if not (isinstance(self.timeout, Real) and self.timeout > 0.0):
             raise InvalidConfig(
-                f"timeout is {self.timeout} s; it must be above 0.", field="timeout"
+                f"timeout is {self.timeout!r:.60} s; it must be above 0.", field="timeout"
             )
         if self.prefer not in ("first", "closest"):
             raise InvalidConfig(

@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike
 
 from motion_nodes.core.ik.bounded_least_squares import bounded_least_squares
 from motion_nodes.core.ik.problem import as_configurations
-from motion_nodes.core.robot.bounds import finite_numbers
+from motion_nodes.core.robot.bounds import ANY, finite_numbers
 from motion_nodes.core.robot.kinematics import GroupKinematics
 from motion_nodes.core.robot.poses import (
     inverse,
@@ -999,9 +999,12 @@ def _weights(value: ArrayLike, size: int | None = None, *, endless: bool = False
     except (TypeError, ValueError):
         array = np.array(np.nan)
     fits = size is None or array.shape in ((), (size,))
-    if not fits or array.ndim > 1 or not ((array >= 0.0) & (endless | (array < np.inf))).all():
+    most = np.inf if endless else ANY.max
+    if not fits or array.ndim > 1 or not ((array >= 0.0) & (array <= most)).all():
         count = "a number or a row of them" if size is None else f"one number or {size}"
-        raise InvalidConfig(f"{count} of 0 or above is needed, got {value!r:.80}.", field="weight")
+        raise InvalidConfig(
+            f"{count} of 0 to {most:g} is needed, got {value!r:.80}.", field="weight"
+        )
     return array
 
 

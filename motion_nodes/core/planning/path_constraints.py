@@ -101,9 +101,17 @@ class TaskSpaceRegion:
             tolerance: about x, y and z [rad], shape (3,); infinity leaves an axis free.
             rotation: parameterization of the tolerances.
             name: for messages.
+
+        Raises:
+            InvalidCommand: not a rotation of shape (3, 3); see also the class.
         """
         X_BR = np.eye(4)
-        X_BR[:3, :3] = R_BT
+        try:
+            X_BR[:3, :3] = R_BT
+        except (TypeError, ValueError):
+            raise InvalidCommand(
+                f"R_BT must be a rotation of shape (3, 3), got {R_BT!r:.80}.", field="R_BT"
+            ) from None
         bounds = (math.inf,) * 3 + tuple(float(x) for x in tolerance)
         return cls(link, X_BR, tuple(-x for x in bounds), bounds, rotation=rotation, name=name)
 

@@ -32,7 +32,7 @@ from motion_nodes.core.reactive.policy_state import (
     watch,
 )
 from motion_nodes.core.reactive.targets import joint_lead, tool_lead
-from motion_nodes.core.robot.bounds import finite_numbers
+from motion_nodes.core.robot.bounds import JOINT_STATE, VELOCITY, finite_numbers
 from motion_nodes.core.robot.poses import from_xyz_quat
 from motion_nodes.core.robot.rmpflow_settings import RmpflowSettings, read_rmpflow
 from motion_nodes.core.robot.robot import Robot
@@ -319,8 +319,7 @@ class RmpflowPolicy:
         Raises:
             InvalidCommand: wrong lengths, or values that are not finite; nothing changes.
         """
-        q = finite_numbers(active_q, self.active_joints, "active_q")
-        qd = finite_numbers(active_qd, self.active_joints, "active_qd")
+        q, qd = self._measured(active_q, active_qd)
         self._set_watched(watched_q, watched_qd)
         self._state = JointMotion(q, qd, np.zeros(len(q)))
         self._sag = np.zeros(len(q))
@@ -359,8 +358,7 @@ class RmpflowPolicy:
         count, dt = substeps(frame_duration, self._longest_substep)
         own = self._state
         if own is None or not self._ignore_updates:
-            q = finite_numbers(active_q, self.active_joints, "active_q")
-            qd = finite_numbers(active_qd, self.active_joints, "active_qd")
+            q, qd = self._measured(active_q, active_qd)
             last = np.zeros(len(q)) if own is None else own.qdd
             state = JointMotion(q, qd, last)
         else:
@@ -399,8 +397,7 @@ class RmpflowPolicy:
             InvalidConfig: an invalid duration.
         """
         count, dt = substeps(frame_duration, self._longest_substep)
-        q = finite_numbers(active_q, self.active_joints, "active_q")
-        qd = finite_numbers(active_qd, self.active_joints, "active_qd")
+        q, qd = self._measured(active_q, active_qd)
         own = self._state
         state = JointMotion(q, qd, np.zeros(len(q))) if own is None else own.copy()
         ahead = self.turns.difference(q, state.q)
@@ -427,6 +424,17 @@ class RmpflowPolicy:
         rest = np.zeros(len(positions))
         speed = rest if qd is None else finite_numbers(qd, self.active_joints, "velocity")
         self._state = JointMotion(positions, speed, rest)
+
+    def _measured(self, active_q: ArrayLike, active_qd: ArrayLike) -> tuple[Array, Array]:
+        """Return measured positions and velocities; these within the limits, whatever their noise.
+
+        Raises:
+            InvalidCommand: wrong lengths, values that are not finite or not plausible.
+        """
+        q = finite_numbers(active_q, self.active_joints, "active_q", JOINT_STATE)
+        qd = finite_numbers(active_qd, self.active_joints, "active_qd", VELOCITY)
+        max_velocity = self._evaluator.limits.velocity
+        return q, np.clip(qd, -max_velocity, max_velocity)
 
     # ---- state
 

@@ -129,16 +129,20 @@ LATENESS = 0.05
 """Max delay of a message [s]."""
 
 
-def finite_numbers(values: ArrayLike, count: int | Sequence[str], what: str) -> Array:
+def finite_numbers(
+    values: ArrayLike, count: int | Sequence[str], what: str, bound: Bound = ANY
+) -> Array:
     """Return a copy of finite numbers, shape (n,).
 
     Args:
         values: the numbers.
         count: how many, or the name of each, such as of joints.
         what: what they are, for errors.
+        bound: their plausible values.
 
     Raises:
-        InvalidCommand: another number of values, or values that are not finite; names these.
+        InvalidCommand: another number of values, or values that are not finite or not plausible;
+            names these.
     """
     names = () if isinstance(count, int) else tuple(count)
     n = count if isinstance(count, int) else len(names)
@@ -147,7 +151,9 @@ def finite_numbers(values: ArrayLike, count: int | Sequence[str], what: str) -> 
     except (TypeError, ValueError):
         numbers = np.empty((0, 0))
     # Plain floats: three times as fast as NumPy for arrays of this size.
-    if numbers.shape == (n,) and all(map(math.isfinite, numbers.tolist())):
+    if numbers.shape == (n,) and all(map(math.isfinite, listed := numbers.tolist())):
+        if max(map(abs, listed), default=0.0) > bound.max:
+            bound.check(numbers, what, names)
         return numbers
     if numbers.shape == (n,) and names:
         bad = (name for name, good in zip(names, np.isfinite(numbers), strict=True) if not good)

@@ -164,7 +164,12 @@ def check_solid(solid: Solid, where: str = "a shape") -> None:
     Raises:
         InvalidCommand: names the shape, the size and its value.
     """
-    if isinstance(solid, TriangleMesh | Voxels):
+    if isinstance(solid, TriangleMesh):
+        # Validated meshes are read-only.
+        if not isinstance(solid.vertices, np.ndarray) or solid.vertices.flags.writeable:
+            triangle_mesh(solid.vertices, solid.triangles)
+        return
+    if isinstance(solid, Voxels):
         return
     type_of(solid)
     for name, value in _sizes(solid):

@@ -18,6 +18,7 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
@@ -37,6 +38,7 @@ from motion_nodes.core.trajectory.joint_trajectory import (
     check_samples,
     check_time_step,
 )
+from motion_nodes.errors import InvalidCommand
 from motion_nodes.kernels.timing.path_pieces import TimedPieces, limit_use, path_states, spanned
 from motion_nodes.typing import Array, IndexArray
 
@@ -223,9 +225,16 @@ class TimedPath(Trajectory):
         """Return the same motion with another duration.
 
         Args:
-            factor: of its duration.
+            factor: of its duration, above 0 and finite.
+
+        Raises:
+            InvalidCommand: another factor.
         """
-        powers = factor ** -np.arange(self.clock.shape[1])
+        if not (isinstance(factor, Real) and 0.0 < factor < math.inf):
+            raise InvalidCommand(
+                f"factor is {factor!r:.60}; it must be above 0 and finite.", field="factor"
+            )
+        powers = float(factor) ** -np.arange(self.clock.shape[1])
         return TimedPath(self.path, self.times * factor, self.clock * powers, self.piece)
 
 
