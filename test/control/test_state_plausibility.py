@@ -217,6 +217,25 @@ def test_a_joint_that_lags_or_is_extrapolated_is_not_blocked(period, delay):
     assert not times_blocked(period, lambda reference, time: reference(time - period - delay))
 
 
+@pytest.mark.parametrize("late", [0.3, 1.0, 2.5])
+@pytest.mark.parametrize(("begins", "held", "blocked"), [(0.0, 0.1, True), (0.0, np.inf, False),
+                                                         (-9.0, 0.1, False)])  # fmt: skip
+def test_a_joint_is_checked_after_measurements_that_were_late(late, begins, held, blocked):
+    """A short motion, none of which is measured in time; at rest, a load is no contact."""
+    period, wide = 0.004, np.full(1, np.inf)
+    guard = JointGuard(GuardSettings(TOLERANCE, wide, LAG_JOINT_GUARD, -wide, wide), period)
+    found = False
+    for k in range(round(-10.0 / period), round(5.0 / period)):
+        time = k * period
+        speed = np.array([1.0 * (begins <= time < begins + 0.6)])
+        position = np.clip(np.array([time - begins]), 0.0, 0.6)
+        if not 0.05 < time < 0.05 + late:
+            at = position if time < 0.0 else np.minimum(position, held)
+            found = found or guard.check(at, TOLERANCE, FREE) is not None
+        guard.note(position, speed, period)
+    assert found == blocked
+
+
 @pytest.mark.parametrize("period", [0.02, 0.004])
 @pytest.mark.parametrize("begin", [0.1, 1.0, 2.5])
 def test_a_joint_that_stands_is_blocked(period, begin):

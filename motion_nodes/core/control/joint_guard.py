@@ -170,7 +170,8 @@ class GuardState(NamedTuple):
     counts: NDArray[np.int64]
     """Next row, number of known rows, references since the last measurement, further rows that a
     delayed measurement may belong to; whether the residual is measured, the last check was by
-    effort; number of references within the lag of the drives; the blocked joint, shape (8,)."""
+    effort; number of references within the lag of the drives; the blocked joint; whether no
+    measurement has been found at rest since the reference moved, shape (9,)."""
     times: Array
     """Time since the reference moved, of the last period, max lag of the drives, period [s]."""
 
@@ -179,11 +180,13 @@ class GuardState(NamedTuple):
         """Return the memory of a guard of n joints without references."""
         return zeros(
             cls, n, ("free",), rows=np.full((_ROWS, 2, n), np.nan), reference=np.zeros((2, n)),
-            behind=np.zeros(n, np.int64), counts=np.zeros(8, np.int64), times=np.zeros(4),
+            behind=np.zeros(n, np.int64), counts=np.zeros(9, np.int64), times=np.zeros(4),
         )  # fmt: skip
 
 
-_AT, _KNOWN, _UNMEASURED, _EXTRA, _HAS_RESIDUAL, _BY_EFFORT, _WITHIN_LAG, _BLOCKED = range(8)
+_AT, _KNOWN, _UNMEASURED, _EXTRA, _HAS_RESIDUAL, _BY_EFFORT, _WITHIN_LAG, _BLOCKED, _WATCHED = (
+    range(9)
+)
 _MOVED, _DT, _LAG, _PERIOD = range(4)
 
 
@@ -202,6 +205,7 @@ def note_reference(guard: GuardState) -> int:
     counts[_UNMEASURED] += 1
     counts[_EXTRA] = max(counts[_EXTRA] - 1, 0)
     times[_MOVED] = 0.0 if moves else times[_MOVED] + times[_DT]
+    counts[_WATCHED] = max(counts[_WATCHED], int(moves))
     return 0
 
 
@@ -213,7 +217,10 @@ def blocked_joint(guard: GuardState) -> int:
     # Measurements after a gap may be delayed by the duration of the gap.
     counts[_EXTRA] = max(counts[_EXTRA], counts[_UNMEASURED])
     counts[_UNMEASURED] = 0
-    if times[_MOVED] > times[_LAG] + SETTLES or counts[_KNOWN] == 0:
+    # A joint that was blocked while measurements were late is found once they are no more.
+    late = counts[_WATCHED] * counts[_EXTRA] * times[_PERIOD]
+    counts[_WATCHED] = int(times[_MOVED] <= times[_LAG] + SETTLES + late)
+    if counts[_WATCHED] == 0 or counts[_KNOWN] == 0:
         for j in range(n):
             guard.preload[j] = guard.residual[j] if measured else 0.0
         return -1
