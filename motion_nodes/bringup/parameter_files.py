@@ -282,6 +282,9 @@ GRIPPER_TYPE = "position_controllers/GripperActionController"
 GRIPPER_NAME = "gripper_controller"
 """Controller of the gripper if the user's joint controller does not have its joints."""
 
+EXECUTING = ("rrt_planner", "trajectory_generator")
+"""Executables of nodes that send trajectories to the controllers of their joints."""
+
 MAPPER = "occupancy_mapper"
 """Executable that builds the octomap."""
 POLICY = "rmpflow_policy"
@@ -629,12 +632,12 @@ def _served(
     notes: list[str],
 ) -> list[NodeSpec]:
     """Return a node with the settings of the controllers that it serves, and nodes beside it."""
+    hand = _hand_beside(controllers, _joints_of(controllers, user, spec), robot)
     if spec.name == CONTROLLER_MANAGER:
         names = [f"{c.name}={JOINT_CONTROLLER}" for c in controllers if c.kind == JOINTS]
         if names and JOINT_CONTROLLER in controllers_of(user, spec.namespace):
             names.append(f"{JOINT_CONTROLLER}={JOINT_CONTROLLER}")
         names += [f"{c.name}={base}" for c in controllers if c.kind in _kinds_of(base)][:1]
-        hand = _hand_beside(controllers, _joints_of(controllers, user, spec), robot)
         names += [f"{hand}={hand}:{GRIPPER_TYPE}"] if hand else []
         names += [f"{c.name}={STATE_BROADCASTER}" for c in controllers if c.kind == STATES][:1]
         return [_with(spec, {"aliases": names} if names else {})]
@@ -648,6 +651,9 @@ def _served(
     if spec.executable == "ik_service":
         times = [s.values[SOLVER_TIMEOUT] for s in user.moveit if SOLVER_TIMEOUT in s.values]
         return [_with(spec, {SOLVER_TIMEOUT: float(times[0])} if times else {})]
+    if spec.executable in EXECUTING and hand:
+        fingers = ",".join(robot.groups["gripper"].joints)
+        spec = _with(spec, {"other_controllers": [f"{hand}={fingers}"]})
     if spec.executable == "rrt_planner":
         limits = [s.values for s in user.moveit if s.node == LIMITS and MAX_SPEED in s.values]
         name = f"{LIMITS}.{MAX_SPEED}"

@@ -31,9 +31,9 @@ from motion_nodes.nodes.planner.planner_services import PlannerQueries, PlanServ
 from motion_nodes.nodes.planner.planning_requests import PlanningRequests
 from motion_nodes.nodes.planner.planning_scene import PlanningSceneOwner, SceneFiles
 from motion_nodes.ros import qos
+from motion_nodes.ros.clients.controller_set import ControllerSet
 from motion_nodes.ros.clients.trajectory_execution import (
     StopCause,
-    TrajectoryClient,
     TrajectoryExecution,
 )
 from motion_nodes.ros.concurrency.loops import ExecutorQueue
@@ -175,7 +175,7 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
         self._threads: ServiceThreads | None = None
         self._recoveries: ServiceThreads | None = None
         self._actions: MoveActions | None = None
-        self._client: TrajectoryClient | None = None
+        self._client: ControllerSet | None = None
         self._frames: RobotFrames | None = None
         self._releasing = False
         self._released = threading.Event()
@@ -200,7 +200,7 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
         self.scenes = PlanningSceneOwner(self, frames.kinematics, frames, self._state, scenery)
         self.scenes.messages.refuses_unknown = lambda: self.params.peer_defaults
         self.jobs = ExecutorQueue(self)
-        self._client = TrajectoryClient(self, self.jobs, params.controller)
+        self._client = ControllerSet(self, self.jobs, params)
         self.execution = TrajectoryExecution(self, self._client, self._state)
         self.requests = PlanningRequests(self, self.scenes, frames, self._state)
         self._start_warm_up()
@@ -288,8 +288,8 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
         labels = self.execution.labels
         if labels:
             report.note("OK", f"active: {', '.join(labels)}")
-        if self._client is not None and not self._client.ready:
-            report.note("OK", f"execution unavailable: no controller {self.params.controller}")
+        if self._client is not None and (missing := self._client.missing):
+            report.note("OK", f"execution unavailable: no controller {', '.join(missing)}")
         for outcome, count in self._plan_services.counts.items():
             report.value(f"requests {outcome}", count)
         report.value("age of joint_states [s]", self._state.age)

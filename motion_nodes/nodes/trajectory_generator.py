@@ -34,10 +34,10 @@ from motion_nodes.nodes.generator_params import (
 )
 from motion_nodes.nodes.generator_requests import GeneratedMotion, GeneratorRequests
 from motion_nodes.ros import qos
+from motion_nodes.ros.clients.controller_set import ControllerSet
 from motion_nodes.ros.clients.trajectory_execution import (
     ExecutedMotion,
     StopCause,
-    TrajectoryClient,
     TrajectoryExecution,
 )
 from motion_nodes.ros.concurrency.loops import ExecutorQueue
@@ -77,7 +77,7 @@ class TrajectoryGeneratorNode(RobotNode[TrajectoryGeneratorParams]):
     def __init__(self, ros_args: list[str] | None = None) -> None:
         super().__init__("trajectory_generator", ros_args=ros_args)
         self._threads: ServiceThreads | None = None
-        self._client: TrajectoryClient | None = None
+        self._client: ControllerSet | None = None
         self._frames: RobotFrames | None = None
         self._scene: SceneFollower | None = None
         self._workers: list[threading.Thread] = []
@@ -111,7 +111,7 @@ class TrajectoryGeneratorNode(RobotNode[TrajectoryGeneratorParams]):
         scene = self._scene = SceneFollower(self, robot, frames.kinematics, frames)
         self.requests = GeneratorRequests(self, self._state, scene)
         self._jobs_of_executor = ExecutorQueue(self)
-        self._client = TrajectoryClient(self, self._jobs_of_executor, params.controller)
+        self._client = ControllerSet(self, self._jobs_of_executor, params)
         self._execution = TrajectoryExecution(self, self._client, self._state)
         self._counts = {"made": 0, "refused": 0}
         self._last_status = ""

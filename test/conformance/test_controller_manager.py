@@ -198,6 +198,8 @@ def test_what_has_no_effect_is_named(files, tmp_path):
     assert list(by_name["joint_trajectory_controller"]["joints"]) == ARM
     assert by_name["joint_trajectory_controller"]["constraints.goal_time"] == 0.0
     assert by_name["ik_service"]["kinematics_solver_timeout"] == 0.07
+    for name in ("move_group", "trajectory_generator"):
+        assert by_name[name]["other_controllers"] == [f"{HAND}={','.join(FINGERS)}"]
     assert by_name["move_group"]["joint_limits"] == ["panda_joint1.max_velocity=1.175"]
     text = "\n".join(notes)
     for name in (

@@ -13,7 +13,9 @@ from rclpy.task import Future
 from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
+from motion_nodes.errors import InvalidConfig
 from motion_nodes.ros.clients import move_client, trajectory_execution
+from motion_nodes.ros.clients.controller_set import ControllerSet, joints_by_controller
 from motion_nodes.ros.clients.move_client import MoveClient, joint_constraints
 from motion_nodes.ros.clients.task_client import TaskClient
 from motion_nodes.ros.clients.trajectory_execution import TrajectoryClient, TrajectoryExecution
@@ -280,3 +282,114 @@ def test_the_outcome_tells_a_plan_from_a_motion(server, plan_only, text):
     result.planned_trajectory.joint_trajectory.points = [point]
     planner.result.set_result(SimpleNamespace(status=4, result=result))
     assert client.words == text
+
+
+HAND = ("finger_a", "finger_b")
+
+
+@pytest.fixture
+def cell(monkeypatch):
+    """An arm of two joints and a hand with a controller each."""
+    servers: dict[str, ActionServer] = {}
+
+    def server(_node: Any, _kind: Any, name: str) -> ActionServer:
+        return servers.setdefault(name.partition("/")[0], ActionServer())
+
+    monkeypatch.setattr(trajectory_execution, "action_client", server)
+    params = SimpleNamespace(controller="arm", other_controllers=[f"hand={','.join(HAND)}"])
+    jobs = Jobs()
+    client = ControllerSet(NODE, jobs, params)
+    return SimpleNamespace(client=client, jobs=jobs, **servers)
+
+
+def joints_trajectory(*names: str) -> JointTrajectory:
+    point = JointTrajectoryPoint(positions=[float(k) for k in range(len(names))])
+    point.time_from_start.sec = 1
+    return JointTrajectory(joint_names=names, points=[point])
+
+
+def ends(handle: GoalHandle, status: int = 4, code: int = 0, text: str = "") -> None:
+    result = FollowJointTrajectory.Result(error_code=code, error_string=text)
+    handle.result.set_result(SimpleNamespace(status=status, result=result))
+
+
+def test_each_controller_gets_its_joints(cell, clock):
+    message = joints_trajectory("finger_b", "a", "finger_a", "b")
+    message.points[0].velocities = [0.0, 0.1, 0.2, 0.3]
+    sent = cell.client.send(message)
+    parts = {part.joints: part.message.points[0] for part in sent.parts}
+    assert list(parts["a", "b"].positions) == [1.0, 3.0]
+    assert list(parts["finger_b", "finger_a"].velocities) == [0.0, 0.2]
+    assert not len(parts["a", "b"].effort)
+    for names in (("a", "b"), HAND, ("b",), ("finger_a",), ("unknown", "a"), ()):
+        alone = cell.client.send(joints_trajectory(*names))
+        assert not alone.parts
+        assert alone.client.action.startswith("hand" if names and names[0] in HAND else "arm")
+
+
+def test_a_trajectory_of_two_controllers_ends_with_the_last(cell, clock):
+    sent = cell.client.send(joints_trajectory("a", "finger_a"))
+    cell.jobs.run()
+    arm, hand = cell.arm.respond(), cell.hand.respond()
+    ends(hand)
+    assert not cell.client.poll(sent)
+    for stamp, part in enumerate(sent.parts):
+        part.measured.append((float(stamp), [5.0 + stamp]))
+    assert not cell.client.poll(sent)
+    assert sent.measured == [(1.0, [5.0, 6.0])]
+    ends(arm)
+    assert cell.client.poll(sent)
+    assert sent.succeeded
+    assert arm.cancellations == hand.cancellations == 0
+
+
+@pytest.mark.parametrize("fails", ["arm", "hand"])
+def test_a_part_that_fails_ends_the_other(cell, clock, fails):
+    sent = cell.client.send(joints_trajectory("a", "finger_a"))
+    cell.jobs.run()
+    handles = {"arm": cell.arm.respond(), "hand": cell.hand.respond()}
+    ends(handles.pop(fails), 6, FollowJointTrajectory.Result.PATH_TOLERANCE_VIOLATED, "stuck")
+    (other,) = handles.values()
+    for _ in range(2):
+        assert not cell.client.poll(sent)
+        cell.jobs.run()
+    assert other.cancellations == 1
+    ends(other, 5, text="canceled by its client")
+    assert cell.client.poll(sent)
+    assert (sent.status, sent.text, sent.succeeded) == (6, "stuck", False)
+
+
+def test_a_silent_controller_ends_the_other(cell, clock):
+    sent = cell.client.send(joints_trajectory("a", "finger_a"))
+    cell.jobs.run()
+    arm = cell.arm.respond()
+    clock.now += 0.9 * trajectory_execution.ANSWER_TIMEOUT
+    sent.parts[0].last_reply = clock.now
+    clock.now += 0.2 * trajectory_execution.ANSWER_TIMEOUT
+    assert not cell.client.poll(sent)
+    cell.jobs.run()
+    assert arm.cancellations == 1
+    ends(arm, 5)
+    assert cell.client.poll(sent)
+    assert "hand" in sent.lost
+
+
+def test_a_cancellation_reaches_all_controllers(cell, clock):
+    sent = cell.client.send(joints_trajectory("a", "finger_a"))
+    cell.jobs.run()
+    arm, hand = cell.arm.respond(), cell.hand.respond()
+    cell.client.cancel(sent)
+    cell.jobs.run()
+    assert (arm.cancellations, hand.cancellations) == (1, 1)
+    ends(arm, 5)
+    ends(hand, 5)
+    assert cell.client.poll(sent)
+    assert sent.status == 5
+
+
+@pytest.mark.parametrize(
+    "entries", [["hand"], ["=a"], ["hand="], ["hand=a", "hand=b"], ["hand=a", "other=b,a"]]
+)
+def test_wrong_controllers_are_refused(entries):
+    with pytest.raises(InvalidConfig, match="other_controllers"):
+        joints_by_controller(entries)

@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from action_msgs.msg import GoalStatus
@@ -46,6 +46,9 @@ from motion_nodes.ros.names import JOINT_CONTROLLER
 from motion_nodes.ros.node import FramedParams, MotionNode
 from motion_nodes.ros.parameters import param
 from motion_nodes.typing import Array
+
+if TYPE_CHECKING:
+    from motion_nodes.ros.clients.controller_set import ControllerSet
 
 Codes = MoveItErrorCodes
 Results = FollowJointTrajectory.Result
@@ -80,8 +83,12 @@ expected while simulated time does not advance."""
 class SentTrajectory:
     """A trajectory sent to a controller, and its status."""
 
-    def __init__(self, message: JointTrajectory) -> None:
+    def __init__(self, message: JointTrajectory, client: TrajectoryClient) -> None:
         self.message = message
+        self.client = client
+        """Client that sent it."""
+        self.parts: tuple[SentTrajectory, ...] = ()
+        """Its parts, where several controllers have its joints; see :class:`.ControllerSet`."""
         self.joints = tuple(message.joint_names)
         last = message.points[-1].time_from_start if message.points else None
         self.duration = 0.0 if last is None else seconds(last)
@@ -167,7 +174,7 @@ class TrajectoryClient:
 
     def send(self, message: JointTrajectory) -> SentTrajectory:
         """Send a trajectory, without waiting for its acceptance."""
-        sent = SentTrajectory(message)
+        sent = SentTrajectory(message, self)
         self._jobs.submit(lambda: self._send(sent))
         return sent
 
@@ -285,7 +292,7 @@ class StopCause(enum.Enum):
 class ExecutedMotion:
     """Planning and execution for one goal; may be stopped by any thread."""
 
-    def __init__(self, number: int, label: str, client: TrajectoryClient) -> None:
+    def __init__(self, number: int, label: str, client: TrajectoryClient | ControllerSet) -> None:
         self.number = number
         """Sequence number; a newer motion has a larger one."""
         self.label = label
@@ -388,14 +395,17 @@ class TrajectoryExecution:
     """Motions of one node; at most one of them moves a joint at a time."""
 
     def __init__(
-        self, node: MotionNode[Any], client: TrajectoryClient, state: CurrentStateMonitor
+        self,
+        node: MotionNode[Any],
+        client: TrajectoryClient | ControllerSet,
+        state: CurrentStateMonitor,
     ) -> None:
         """Create an execution without motions.
 
         Args:
             node: its parameter ``start_tolerance`` is the max distance of a joint from a
                 trajectory's first point [rad or m]; nothing is executed while it is stopped.
-            client: of the joint controller.
+            client: of the joint controller, or of several ones.
             state: of the robot.
         """
         self._node, self._client, self._state = node, client, state
@@ -628,6 +638,12 @@ class ExecutionParams(FramedParams):
         JOINT_CONTROLLER,
         doc="Name of the controller node whose ~/follow_joint_trajectory action executes "
         "trajectories.",
+        read_only=True,
+    )
+    other_controllers: tuple[str, ...] = param(
+        (),
+        doc="Further controllers that execute their joints of a trajectory, each as "
+        "NAME=JOINT,JOINT; the bring-up adds the hand's controller of a controllers.yaml.",
         read_only=True,
     )
     start_tolerance: float = param(
