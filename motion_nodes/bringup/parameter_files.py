@@ -58,6 +58,8 @@ PLUGINS = {
         ("goal_checker_plugins", ("xy_goal_tolerance", "yaw_goal_tolerance")),
         ("progress_checker_plugins", ("required_movement_radius", "required_movement_angle",
                                       "movement_time_allowance")),
+        ("controller_plugins", ("max_vel_x", "max_vel_theta", "desired_linear_vel", "vx_max",
+                                "wz_max")),
     ),
     "planner_server": (("planner_plugins", ("tolerance", "allow_unknown")),),
 }  # fmt: skip
@@ -65,7 +67,14 @@ PLUGINS = {
 SMOOTHER, DEADBAND = "velocity_smoother", "deadband_velocity"
 """Node of Nav2 and its parameter that the controller of a base uses."""
 PREFIXES = {"planner_plugins": "planner."}
+FORWARD_SPEED, YAW_RATE = "linear.x.max_velocity", "angular.z.max_velocity"
+OWN = {
+    **dict.fromkeys(("max_vel_x", "desired_linear_vel", "vx_max"), FORWARD_SPEED),
+    **dict.fromkeys(("max_vel_theta", "wz_max"), YAW_RATE),
+}
+"""The navigator's names of parameters that have another one in the controllers of Nav2."""
 PLAIN = {
+    "controller_server": ("speed_limit_topic",),
     "waypoint_follower": ("stop_on_failure",),
     "behavior_server": ("cmd_vel_teleop", "enable_stamped_cmd_vel"),
 }
@@ -194,7 +203,7 @@ def nav2_settings(node: str, values: Mapping[str, Any]) -> dict[str, tuple[str, 
             given = values.get(f"{first}.{name}")
             if given is not None:
                 whole = isinstance(given, int) and not isinstance(given, bool)
-                own = f"{PREFIXES.get(plugins, '')}{name}"
+                own = OWN.get(name, f"{PREFIXES.get(plugins, '')}{name}")
                 found[f"{first}.{name}"] = (own, float(given) if whole else given)
     return found
 
@@ -665,7 +674,7 @@ def _served(
             found |= servo_settings(values)
         return [_with(spec, found)]
     if spec.executable == BASE_NAVIGATOR:
-        return [_with(spec, _nav2_values(user, spec.namespace))]
+        return [_with(spec, _nav2_values(user, spec.namespace, robot))]
     if spec.name == JOINT_CONTROLLER:
         return _joint_controllers(spec, controllers, user, robot, notes)
     return [spec]
@@ -781,13 +790,19 @@ def _hand_beside(controllers: Sequence[UserController], joints: Sequence[str], r
     return next((c.name for c in controllers if c.kind == GRIPPER), GRIPPER_NAME)
 
 
-def _nav2_values(user: UserParameters, namespace: str) -> dict[str, Value]:
+def _nav2_values(user: UserParameters, namespace: str, robot: Robot) -> dict[str, Value]:
     """Return the parameters of a base's navigator from sections of Nav2's nodes."""
-    found: dict[str, Value] = {}
+    found: dict[str, Any] = {}
     for section in user.sections:
         short = section.node.rpartition("/")[2]
         if section.of(under(namespace, short)):
             found |= dict(nav2_settings(short, section.values).values())
+    assert robot.base is not None
+    x, y, z = robot.base.linear.x, robot.base.linear.y, robot.base.angular.z
+    for name, axes in ((FORWARD_SPEED, (x, y)), (YAW_RATE, (z,))):
+        if name in found:
+            limits = (axis.max_velocity for axis in axes if axis is not None)
+            found[name] = min(float(found[name]), *limits)
     return found
 
 

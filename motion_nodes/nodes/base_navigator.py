@@ -12,6 +12,7 @@ from typing import Any
 
 from geometry_msgs.msg import PoseStamped, Twist, TwistStamped
 from nav2_msgs.action import FollowPath
+from nav2_msgs.msg import SpeedLimit
 from nav_msgs.msg import Odometry as OdometryMessage
 from nav_msgs.msg import Path
 from rclpy.duration import Duration
@@ -118,6 +119,7 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
         )
         stamped = params.enable_stamped_cmd_vel
         self._teleop = self.poll(TwistStamped if stamped else Twist, params.cmd_vel_teleop)
+        self.listen(SpeedLimit, params.speed_limit_topic, qos.REQUESTS, self._on_speed_limit)
         self.listen(Empty, "preempt_teleop", qos.REQUESTS, self._on_preempt_teleop)
         self._pending = PendingGoals(self, lambda: self._paths.has_map)
         self._server: NavigationServer | None = NavigationServer(
@@ -208,6 +210,7 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
             report.note("OK", "no goal")
         else:
             report.note("OK", "stopping" if self.navigator.stopping else f"driving: {task.label}")
+            report.value("speed limit [%]", round(100.0 * self.navigator.speed_share))
             report.value("distance left [m]", task.motion.remaining)
             self._diagnose_blockage(report, task)
         self._obstacles.diagnose(report)
@@ -328,6 +331,17 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
             return
         twist = message.twist if isinstance(message, TwistStamped) else message
         task.motion.steer(twist2_from(twist))
+
+    def _on_speed_limit(self, message: SpeedLimit) -> None:
+        """Drive no faster than this from now on."""
+        try:
+            share = limits_of(self.params).share_of(
+                message.speed_limit, percentage=message.percentage
+            )
+        except InvalidCommand as error:
+            self.warn("speed limit", f"{self.params.speed_limit_topic} ignored: {error}")
+            return
+        self.navigator.speed_share = share
 
     def _on_preempt_teleop(self, _: Empty) -> None:
         """End assisted_teleop as succeeded."""

@@ -70,9 +70,11 @@ class Run:
         limits: MotionLimits = LIMITS,
         seconds: float = 120.0,
         delay: int = 3,
+        share: float = 1.0,
     ) -> None:
         self.base = RollingBase(kind, Pose2(*start), delay)
         self.navigator = Navigator(limits, kind=kind)
+        self.navigator.speed_share = share
         self.task: NavigationTask = self.navigator.start(motion, "test", Twist2())
         poses, twists = [self.base.pose], []
         for _ in range(int(seconds / DT)):

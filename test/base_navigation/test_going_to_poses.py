@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Going to poses: approaches, spins and lines, checks of goal and progress."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -14,6 +15,7 @@ from raised_errors import about
 from motion_nodes.core.bases.base import Twist2
 from motion_nodes.core.navigation.approaches import (
     APPROACHES,
+    DRIVE_TOLERANCE,
     ApproachConfig,
     QuinticConfig,
     motion_along_heading,
@@ -259,6 +261,19 @@ def test_a_line_along_the_heading(kind, distance, speed):
     assert end == pytest.approx((distance, 0.0, 0.0), abs=0.05)
     assert np.hypot(run.twists[:, 0], run.twists[:, 1]).max() <= min(speed, 0.5) + 1e-9
     assert (run.twists[:, 0] * distance >= -1e-6).all()
+
+
+@pytest.mark.parametrize("kind", list(APPROACH))
+@pytest.mark.parametrize("distance", [0.15, -0.3, 1.0])
+def test_a_line_has_its_length_whatever_the_tolerance_of_goals_is(kind, distance):
+    config = config_of_behaviors(kind)
+    wide = dataclasses.replace(config.follow, tolerance=GoalTolerance(xy=0.5, yaw=0.5))
+    motion, _ = motion_along_heading(
+        Pose2(), distance, 0.2, dataclasses.replace(config, follow=wide)
+    )
+    run = Run(kind, motion)
+    assert run.task.ending is MotionResult.SUCCEEDED, run.task.text
+    assert run.end.x == pytest.approx(distance, abs=0.5 * DRIVE_TOLERANCE[kind])
 
 
 def test_a_line_of_no_length_is_done_at_once():
@@ -529,3 +544,42 @@ class TestProgress:
     def test_bad_numbers(self):
         with pytest.raises(InvalidConfig):
             ProgressCheck(0.1, 0.3, math.nan)
+
+
+@pytest.mark.parametrize("kind", list(APPROACH))
+def test_a_speed_limit_slows_curves_without_bending_them(kind):
+    rng = np.random.default_rng(3)
+    for _ in range(200):
+        twist = Twist2(*rng.uniform(-2.0, 2.0, 3))
+        share = float(rng.uniform(0.05, 1.0))
+        slow = LIMITS.slowed(twist, share)
+        assert math.hypot(slow.vx, slow.vy) <= share * LIMITS.max_velocity * (1.0 + 1e-9)
+        assert abs(slow.wz) <= share * LIMITS.max_yaw_velocity * (1.0 + 1e-9)
+        ratio = slow.wz / twist.wz
+        assert tuple(slow) == pytest.approx([ratio * v for v in twist])
+    goal = Pose2(2.0, 1.0, 0.5)
+    motion, _ = motion_to_pose(Pose2(), goal, config_of_behaviors(kind))
+    quick = Run(kind, motion)
+    motion, path = motion_to_pose(Pose2(), goal, config_of_behaviors(kind))
+    slow = Run(kind, motion, share=0.3)
+    assert slow.task.ending is MotionResult.SUCCEEDED
+    bound = 0.3 * LIMITS.max_velocity
+    assert np.hypot(slow.twists[:, 0], slow.twists[:, 1]).max() <= bound + 1e-9
+    assert slow.deviation(path) < quick.deviation(path) + 0.02
+    assert len(slow.poses) > 1.5 * len(quick.poses)
+
+
+@pytest.mark.parametrize(
+    ("limit", "percentage", "share"),
+    [(0.0, True, 1.0), (0.0, False, 1.0), (25.0, True, 0.25), (500.0, True, 1.0),
+     (0.25 * LIMITS.max_velocity, False, 0.25), (100.0, False, 1.0)],
+)  # fmt: skip
+def test_shares_of_speed_limits(limit, percentage, share):
+    assert LIMITS.share_of(limit, percentage=percentage) == pytest.approx(share)
+
+
+@pytest.mark.parametrize("limit", [-1.0, math.nan, math.inf])
+def test_impossible_speed_limits(limit):
+    for percentage in (True, False):
+        with pytest.raises(InvalidCommand, match="speed limit"):
+            LIMITS.share_of(limit, percentage=percentage)

@@ -165,6 +165,8 @@ def test_controllers_beside_the_usual_one_are_listed_with_it_and_unknown_types_n
 def test_parameters_of_nav2_are_used_or_named(tmp_path):
     text = (
         "controller_server:\n  ros__parameters:\n    controller_frequency: 20.0\n"
+        "    controller_plugins: [Follow]\n    Follow: {max_vel_x: 0.05, max_vel_theta: 99}\n"
+        "    speed_limit_topic: /zone/speed_limit\n"
         "    goal_checker_plugins: [checker]\n    progress_checker_plugins: [progress]\n"
         "    checker: {plugin: 'nav2_controller::SimpleGoalChecker', xy_goal_tolerance: 1,\n"
         "              yaw_goal_tolerance: 0.5}\n"
@@ -179,7 +181,9 @@ def test_parameters_of_nav2_are_used_or_named(tmp_path):
     expected = {
         "xy_goal_tolerance": 1.0, "yaw_goal_tolerance": 0.5, "required_movement_radius": 0.25,
         "movement_time_allowance": 12.0, "stop_on_failure": False, "planner.tolerance": 0.5,
-        "planner.allow_unknown": False,
+        "planner.allow_unknown": False, "linear.x.max_velocity": 0.05,
+        "angular.z.max_velocity": load_robot("jetbot").base.angular.z.max_velocity,
+        "speed_limit_topic": "/zone/speed_limit",
     }  # fmt: skip
     assert {name: given[name] for name in expected} == expected
     assert isinstance(given["xy_goal_tolerance"], float)

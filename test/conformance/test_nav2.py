@@ -19,6 +19,7 @@ from nav2_msgs.action import (
     SmoothPath,
     Spin,
 )
+from nav2_msgs.msg import SpeedLimit
 from nav_msgs.msg import OccupancyGrid, Path
 from navigation_client import (
     ABORTED,
@@ -37,9 +38,12 @@ from std_msgs.msg import Empty
 from conformance.base_rig import FREE, Rig
 from motion_nodes.core.bases.base import Twist2
 from motion_nodes.core.navigation.planar_geometry import Pose2
+from motion_nodes.core.robot.loader import load_robot
 
 NEAR = 0.06
 """[m] Of the goal: its tolerance of 0.025, and the way of a stop that comes late in wall time."""
+FASTEST = load_robot("jetbot").base.linear.x.max_velocity
+"""[m/s]"""
 Paths, Several = ComputePathToPose.Result, ComputePathThroughPoses.Result
 
 
@@ -110,6 +114,30 @@ def test_preemption_and_cancel(navigator, base):
     assert again.cancel()
     assert again.result()[0] == CANCELED
     navigator.client.wait(lambda: base.stands, "rest")
+
+
+def test_speed_limits(navigator, base):
+    client = navigator.client
+    limits = client.publisher(SpeedLimit, "/speed_limit")
+    twists = client.listen(TwistStamped, "/diff_drive_controller/cmd_vel")
+
+    def fastest(limit: float, *, percentage: bool) -> float:
+        """Return the max speed of a drive under a limit."""
+        base.put(client, 0.0, 0.0, 0.0)
+        twists.clear()
+        limits.publish(SpeedLimit(speed_limit=limit, percentage=percentage))
+        for wrong in (-1.0, math.nan, math.inf):
+            limits.publish(SpeedLimit(speed_limit=wrong, percentage=percentage))
+        client.spin(0.2)
+        assert navigator.go((0.15, 0.0, 0.0)).result(within=60.0)[0] == SUCCEEDED
+        return max(abs(m.twist.linear.x) for m in twists.messages)
+
+    try:
+        assert fastest(0.05, percentage=False) == pytest.approx(0.05, rel=1e-6)
+        assert fastest(25.0, percentage=True) == pytest.approx(0.25 * FASTEST, rel=1e-6)
+        assert fastest(0.0, percentage=True) > 0.3 * FASTEST
+    finally:
+        limits.publish(SpeedLimit())
 
 
 def test_through_poses_and_refusals(navigator):

@@ -28,6 +28,9 @@ APPROACHES: dict[BaseKind, tuple[str, ...]] = {
 TURN_ROOM = 1.5
 """Ratio of the radius of planned curves to the min turning radius, a margin for path tracking."""
 
+DRIVE_TOLERANCE: dict[BaseKind, float] = {"differential": 0.02, "holonomic": 0.02, "ackermann": 0.1}
+"""Max distance from the end of a drive of a given length [m]."""
+
 NEAR = 1e-3
 """Distance below which a goal needs no path [m]."""
 
@@ -148,6 +151,9 @@ def motion_along_heading(
 ) -> tuple[BaseMotion, PlanarPath]:
     """Return a motion straight along the heading of the base, and its path.
 
+    Its length is what was asked for: the tolerance of goals, which may be half a metre, is not that
+    of a drive of 10 cm.
+
     Args:
         start: current pose.
         distance: length, negative in reverse [m].
@@ -164,7 +170,9 @@ def motion_along_heading(
     limits = config.follow.limits
     limits = replace(limits, max_velocity=min(speed, limits.max_velocity))
     path = _line(start, start.compose(Pose2(distance)))
-    follow = replace(config.follow, limits=limits, reversing=True)
+    tolerance = config.follow.tolerance
+    tolerance = replace(tolerance, xy=min(tolerance.xy, DRIVE_TOLERANCE[config.kind]))
+    follow = replace(config.follow, limits=limits, reversing=True, tolerance=tolerance)
     return FollowPath(config.kind, path, follow), path
 
 

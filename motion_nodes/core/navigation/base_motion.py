@@ -13,7 +13,7 @@ import numpy as np
 from motion_nodes.core.bases.base import Twist2
 from motion_nodes.core.bases.odometry import wrap_angle
 from motion_nodes.core.navigation.planar_geometry import MOST_POINTS, Pose2
-from motion_nodes.errors import InvalidConfig
+from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.settings import check_settings, setting
 from motion_nodes.typing import Array
 
@@ -65,6 +65,29 @@ class MotionLimits:
             return self.max_velocity
         turning = min(math.sqrt(self.max_lateral_acceleration / k), self.max_yaw_velocity / k)
         return min(self.max_velocity, turning)
+
+    def share_of(self, speed_limit: float, *, percentage: bool) -> float:
+        """Return the share of the max velocities that a speed limit leaves, above 0 to 1.
+
+        Args:
+            speed_limit: speed [m/s], or percentage of the max velocity; 0: no limit, as in Nav2.
+            percentage: which of them it is.
+
+        Raises:
+            InvalidCommand: a limit that is negative or not finite.
+        """
+        if not (math.isfinite(speed_limit) and speed_limit >= 0.0):
+            raise InvalidCommand(
+                f"the speed limit is {speed_limit:g} {'%' if percentage else 'm/s'}; it must be "
+                "finite and from 0 on, 0 for no limit"
+            )
+        return min(speed_limit / (100.0 if percentage else self.max_velocity) or 1.0, 1.0)
+
+    def slowed(self, twist: Twist2, share: float) -> Twist2:
+        """Return a twist within a share of the max velocities; its curve stays the same."""
+        linear = math.hypot(twist.vx, twist.vy) / self.max_velocity
+        excess = max(linear, abs(twist.wz) / self.max_yaw_velocity) / share
+        return twist if excess <= 1.0 else Twist2(*(v / excess for v in twist))
 
 
 def approach_speed(distance: float, top: float, deceleration: float, gain: float) -> float:

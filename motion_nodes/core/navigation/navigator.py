@@ -115,6 +115,8 @@ class Navigator:
         """The active task."""
         self.avoidance = avoidance
         """Reaction to obstacles."""
+        self.speed_share = 1.0
+        """Share of the max velocities that motions may use, above 0 to 1."""
         self._ramp = TwistRamp(limits, kind)
         self._stopped = stopped or StoppedCheck()
         self._progress = progress or ProgressCheck()
@@ -201,6 +203,8 @@ class Navigator:
         desired = Twist2()
         if self._stopping is None:
             desired = task.motion.step(pose, twist, dt)
+            if self.speed_share < 1.0:
+                desired = self._ramp.limits.slowed(desired, self.speed_share)
             self._look(task, pose, dt)
         before = self._ramp.twist
         waits = self._stopping is not None
@@ -223,7 +227,7 @@ class Navigator:
         task = self.task
         remaining = task.motion.remaining if task is not None else 0.0
         speed = math.hypot(self.twist.vx, self.twist.vy)
-        usual = 0.5 * self._ramp.limits.max_velocity
+        usual = 0.5 * self.speed_share * self._ramp.limits.max_velocity
         return remaining / max(speed, usual) if math.isfinite(remaining) else 0.0
 
     def _get_around(

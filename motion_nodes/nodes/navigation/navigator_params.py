@@ -213,6 +213,10 @@ class NavigatorParams(RobotParams):
         0.5, doc="Time after which a twist of assisted_teleop that is not renewed is zero; 0: it "
             "is kept, as by Nav2.", unit="s", ge=0.0, le=60.0,
     )  # fmt: skip
+    speed_limit_topic: str = param(
+        "speed_limit", doc="Topic of speed limits (nav2_msgs/SpeedLimit), as of Nav2's speed "
+            "filter: the base drives its curves no faster, whatever moves it.", read_only=True,
+    )  # fmt: skip
     refuse_absent: bool = param(
         True, doc="Offer dock_robot, undock_robot and follow_gps_waypoints, and reject their "
             "goals, instead of letting clients wait; false where another node serves them.",
