@@ -166,12 +166,16 @@ def forward_settings(
             continue
         mode = "position" if "position" in quantities else quantities[0]
         entries.append(f"{name}={','.join(quantities)}:{','.join(joints)}")
-        notes.append(f"{name}: {name}/commands is served in the control mode {mode}")
+        when = ", once it is activated by switch_controller" if listed else ""
+        notes.append(f"{name}: {name}/commands is served in the control mode {mode}{when}")
         for joint in joints:
             interfaces.setdefault(joint, set()).add(mode)
     if not entries:
         return {}
     settings: dict[str, Any] = {"forward_commands": entries}
+    if listed:
+        # As the peer's: the controller of trajectories has the joints at the start.
+        settings["inactive_controllers"] = [entry.partition("=")[0] for entry in entries]
     usual = [robot.drive(joint).mode for joint in own]
     only = [interfaces.get(joint, set()) for joint in own]
     modes = [
@@ -643,13 +647,22 @@ def _served(
     """Return a node with the settings of the controllers that it serves, and nodes beside it."""
     hand = _hand_beside(controllers, _joints_of(controllers, user, spec), robot)
     if spec.name == CONTROLLER_MANAGER:
-        names = [f"{c.name}={JOINT_CONTROLLER}" for c in controllers if c.kind == JOINTS]
+        names = [f"{c.name}={JOINT_CONTROLLER}:{c.type}" for c in controllers if c.kind == JOINTS]
         if names and JOINT_CONTROLLER in controllers_of(user, spec.namespace):
             names.append(f"{JOINT_CONTROLLER}={JOINT_CONTROLLER}")
         names += [f"{c.name}={base}" for c in controllers if c.kind in _kinds_of(base)][:1]
-        names += [f"{hand}={hand}:{GRIPPER_TYPE}"] if hand else []
+        kinds = [c.type for c in controllers if c.name == hand] or [GRIPPER_TYPE]
+        names += [f"{hand}={hand}:{kinds[0]}"] if hand else []
         names += [f"{c.name}={STATE_BROADCASTER}" for c in controllers if c.kind == STATES][:1]
-        return [_with(spec, {"aliases": names} if names else {})]
+        given: dict[str, Value] = {"aliases": names} if names else {}
+        forward = [c for c in controllers if c.kind == FORWARD]
+        joints = _joints_of(controllers, user, spec)
+        entries = forward_settings(forward, robot, joints, []).get("forward_commands", ())
+        served = [entry.partition("=")[0] for entry in entries]
+        if served:
+            own = [c for c in forward if c.name in served]
+            given["forward_controllers"] = [f"{c.name}:{c.type}" for c in own]
+        return [_with(spec, given)]
     if spec.name == base:
         own = [c for c in controllers if c.kind in _kinds_of(base)]
         names = [controller.name for controller in own if controller.name != spec.name]

@@ -54,6 +54,7 @@ from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.repeated_cycles import Repetitions, next_due
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import JointStateReader
+from motion_nodes.ros.names import JOINT_CONTROLLER
 from motion_nodes.ros.node import RobotNode
 from motion_nodes.ros.parameters import given_early
 from motion_nodes.tolerances import MEASURED_NOISE
@@ -107,6 +108,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
             raise InvalidConfig(f"robot '{robot.name}' has no joints for this controller")
         self.controller = ArticulationController(params.limits(robot), params.modes())
         self.runner = JointArbiter(self.controller, params.start_tolerance)
+        self._inactive = set(params.inactive_controllers)
         self.runner.trajectories.settings = TrajectorySettings(
             from_reference=params.interpolate_from_desired_state and params.open_loop_control,
             continue_others=params.allow_trajectory_replacement,
@@ -221,6 +223,8 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
     def parameters_changed(self, params: ArticulationParams) -> None:
         """Apply modes, gains and limits, also to active motions."""
         limits, modes = params.limits(self.robot), params.modes()
+        self._stop_served(set(params.inactive_controllers) - self._inactive)
+        self._inactive = set(params.inactive_controllers)
         self.controller.set_limits(limits)
         self._guard.set_params(params)
         self.runner.start_tolerance = params.start_tolerance
@@ -311,6 +315,14 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
     @property
     def _state_lost(self) -> bool:
         return self._state.age() > self.params.state_timeout or bool(self._state.rival)
+
+    def _stop_served(self, names: set[str]) -> None:
+        """Stop what controllers of these names move."""
+        if JOINT_CONTROLLER in names:
+            self.runner.abort_trajectories(f"{JOINT_CONTROLLER} was deactivated")
+        for each in forward_topics(self.params.forward_commands, self.params.joints):
+            if each.name in names:
+                self.runner.take(each.joints, f"the deactivation of {each.name}")
 
     def _update_rest(self) -> None:
         if not self.rest.waiting:

@@ -29,13 +29,14 @@ from controller_manager_msgs.srv import (
 )
 from lifecycle_msgs.msg import State, Transition
 from lifecycle_msgs.srv import ChangeState, GetState
-from rcl_interfaces.srv import GetParameters
+from rcl_interfaces.srv import GetParameters, SetParameters
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallbackGroup
-from rclpy.parameter import parameter_value_to_python
+from rclpy.parameter import Parameter, parameter_value_to_python
 
 from motion_nodes.core.control.controller_switch import ACTIVE, INACTIVE, SwitchPlan, plan_switch
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.errors import InvalidConfig, MotionError, UnknownGroup, did_you_mean
+from motion_nodes.nodes.articulation.stream_inputs import forward_topics
 from motion_nodes.ros.clients.client_node import NoAnswer, RemoteCalls
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.messages.trajectory_messages import seconds
@@ -53,9 +54,12 @@ from motion_nodes.ros.node import RobotNode, RobotParams
 from motion_nodes.ros.parameters import param
 
 INTERFACE_PARAMETERS = (
-    "joints", "control_modes", "command_interface", "command_interfaces", "update_rate"
+    "joints", "control_modes", "command_interface", "command_interfaces", "update_rate",
+    "forward_commands",
 )  # fmt: skip
 """Parameters of the joint controller that define its interfaces."""
+INACTIVE_CONTROLLERS = "inactive_controllers"
+"""Parameter of the joint controller that names which of those that it serves are inactive."""
 MODES = {IMPEDANCE_CONTROLLER: JOINT_CONTROLLER}
 """Controllers that are modes of another one, which must be active when they are."""
 HARDWARE_STATE = State(id=State.PRIMARY_STATE_ACTIVE, label=ACTIVE)
@@ -120,6 +124,9 @@ def interfaces_of(
     """
     if name == STATE_BROADCASTER:
         return [], robot.joint_names
+    for topic in forward_topics(params.get("forward_commands") or (), params.get("joints") or ()):
+        if topic.name == name:
+            return [f"{j}/{kind}" for kind in topic.interfaces for j in topic.joints], topic.joints
     if name == IMPEDANCE_CONTROLLER:
         joints = impedance_joints(robot)
         return [f"{j}/effort" for j in joints], joints
@@ -143,6 +150,7 @@ class ControllerNode:
         calls.connect(GetState, f"{node}/get_state")
         calls.connect(ChangeState, f"{node}/change_state")
         calls.connect(GetParameters, f"{node}/get_parameters")
+        calls.connect(SetParameters, f"{node}/set_parameters")
 
     def there(self) -> bool:
         """Return whether the node runs."""
@@ -167,6 +175,17 @@ class ControllerNode:
         service = f"{MODES.get(self._node, self._node)}/get_parameters"
         response = await self._calls.call(service, GetParameters.Request(names=list(names)))
         return dict(zip(names, map(parameter_value_to_python, response.values), strict=False))
+
+    async def set_inactive(self, names: Sequence[str], timeout: float | None) -> bool:
+        """Set the parameter :data:`INACTIVE_CONTROLLERS`; return whether it was accepted.
+
+        Raises:
+            NoAnswer: the node does not respond within the timeout [s].
+        """
+        value = Parameter(INACTIVE_CONTROLLERS, Parameter.Type.STRING_ARRAY, list(names))
+        request = SetParameters.Request(parameters=[value.to_parameter_msg()])
+        response = await self._calls.call(f"{self._node}/set_parameters", request, timeout)
+        return all(result.successful for result in response.results)
 
     async def change(self, verb: str, timeout: float | None) -> bool:
         """Trigger a transition; return whether it succeeded.
@@ -224,6 +243,12 @@ class ControllerManagerParams(RobotParams):
         "that is none of the robot's own controllers needs its type, as NAME=NODE:TYPE.",
         read_only=True,
     )
+    forward_controllers: tuple[str, ...] = param(
+        (),
+        doc="Controllers of the joint controller's parameter forward_commands, each as NAME:TYPE. "
+        "They and its trajectories have the joints by turns, and the node stays active.",
+        read_only=True,
+    )
     controller_timeout: float = param(
         5.0, doc="Timeout of requests to a controller, and default timeout of switch_controller "
             "requests that give none.", unit="s", gt=0.0, le=MAX_TIMEOUT,
@@ -247,6 +272,18 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
         self._types = {name: CONTROLLER_TYPES[name] for name in self._nodes}
         for entry in self.params.aliases:
             self._add(entry)
+        self._forward = dict[str, str]()
+        for entry in self.params.forward_controllers:
+            name, _, kind = entry.partition(":")
+            if not name or not kind or name in self._nodes:
+                raise InvalidConfig(
+                    f"forward_controllers has '{entry}'; each entry is NAME:TYPE, with a name that "
+                    "no other controller has",
+                    field="forward_controllers",
+                )
+            self._forward[name] = kind
+        self._nodes |= dict.fromkeys(self._forward, JOINT_CONTROLLER)
+        self._types |= self._forward
         self.controllers = tuple(self._nodes)
         self._modes = {mode: self._shown(of) for mode, of in MODES.items()}
         self._calls = RemoteCalls(self, lambda: self.params.controller_timeout)
@@ -353,14 +390,14 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
         # Requests are processed one by one, so each needs a timeout.
         limited = min(timeout, MAX_TIMEOUT) if timeout > 0.0 else None
         entries = {n: await self._entry(n, s) for n, s in (await self._states()).items()}
-        states = {name: entry.state for name, entry in entries.items()}
-        claims = {n: tuple(entry.required_command_interfaces) for n, entry in entries.items()}
+        states = {n: entry.state for n, entry in entries.items() if n == self._first(n)}
+        claims = {n: self._claims(n, entries[n].required_command_interfaces) for n in states}
         try:
             plan = plan_switch(
                 states,
                 claims,
-                request.deactivate_controllers,
-                request.activate_controllers,
+                [self._first(name) for name in request.deactivate_controllers],
+                [self._first(name) for name in request.activate_controllers],
                 strict=strict,
                 modes=self._modes,
             )
@@ -378,7 +415,7 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
         """Configure a controller; as in ros2_control, an inactive one is cleaned up before."""
         name = request.name
         if (await self._states()).get(name) == INACTIVE:
-            if name in MODES:  # nothing to do: it reads its parameters when it is activated
+            if name in MODES or await self._waits(name):  # it is configured with its node
                 response.ok = True
                 return response
             if not await self._transition(name, INACTIVE, "clean up"):
@@ -436,8 +473,42 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
 
     # ---- inside
 
+    def _first(self, name: str) -> str:
+        """Return the first one of the names of a controller."""
+        other = name in self._forward or name not in self._nodes
+        return name if other else self._shown(self._nodes[name])
+
+    def _claims(self, name: str, interfaces: Sequence[str]) -> tuple[str, ...]:
+        """Return what a controller has while it is active.
+
+        Controllers that one node serves have joints: only one of them may move a joint, whatever
+        its interface is. Without trajectories in the user's file these have none.
+        """
+        named = any(f"={JOINT_CONTROLLER}" in entry for entry in self.params.aliases)
+        if self._served(name) and (named or name in self._forward):
+            return tuple(interface.partition("/")[0] for interface in interfaces)
+        return tuple(interfaces)
+
+    def _served(self, name: str) -> bool:
+        """Return whether a controller is one of several that the joint controller serves."""
+        return bool(self._forward) and self._nodes.get(name) == JOINT_CONTROLLER
+
+    async def _waits(self, name: str) -> bool:
+        """Return whether a controller is inactive in a node that is active."""
+        try:
+            return self._served(name) and await self._by_name[name].state() == ACTIVE
+        except NoAnswer:
+            return False
+
+    async def _inactive(self, name: str) -> list[str]:
+        """Return the inactive ones of the controllers that a controller's node serves."""
+        found = await self._by_name[name].parameters([INACTIVE_CONTROLLERS])
+        return list(found[INACTIVE_CONTROLLERS] or ())
+
     def _kind(self, name: str) -> str:
         """Return the suite's name of a controller; those of fingers are joint controllers."""
+        if name in self._forward:
+            return name
         own = self._nodes[name]
         known = controllers_of(self.robot, self.params.base_controller)
         return own if own in (*known, STATE_BROADCASTER) else JOINT_CONTROLLER
@@ -447,7 +518,11 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
         states = {}
         for name in self.controllers:
             try:
-                states[name] = await self._by_name[name].state()
+                state = await self._by_name[name].state()
+                if state == ACTIVE and self._served(name):
+                    own = name if name in self._forward else JOINT_CONTROLLER
+                    state = INACTIVE if own in await self._inactive(name) else ACTIVE
+                states[name] = state
             except NoAnswer as error:
                 self.warn(f"state of {name}", f"{name} is omitted: {error}")
         return states
@@ -484,7 +559,8 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
 
     async def _interface_params(self, name: str) -> dict[str, Any]:
         """Return the parameters that define a controller's interfaces; empty without a response."""
-        names = INTERFACE_PARAMETERS if self._kind(name) == JOINT_CONTROLLER else ("update_rate",)
+        jointed = self._kind(name) in (JOINT_CONTROLLER, *self._forward)
+        names = INTERFACE_PARAMETERS if jointed else ("update_rate",)
         try:
             return await self._by_name[name].parameters(names)
         except NoAnswer as error:
@@ -535,7 +611,26 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
     async def _change(self, name: str, verb: str, timeout: float | None = None) -> bool:
         """Trigger a transition; return whether it succeeded."""
         try:
+            if self._served(name) and verb in ("activate", "deactivate"):
+                return await self._change_served(name, verb, timeout)
             return await self._by_name[name].change(verb, timeout)
         except NoAnswer as error:
             self.warn(verb, str(error))
             return False
+
+    async def _change_served(self, name: str, verb: str, timeout: float | None) -> bool:
+        """Activate or deactivate a controller in the node that serves it, which is active then.
+
+        Raises:
+            NoAnswer: the node does not respond within the timeout [s].
+        """
+        own, node = name if name in self._forward else JOINT_CONTROLLER, self._by_name[name]
+        assert isinstance(node, ControllerNode)
+        sleeps = await node.state() != ACTIVE
+        # In a node that is not active none of them was.
+        before = (JOINT_CONTROLLER, *self._forward) if sleeps else await self._inactive(name)
+        inactive = [each for each in before if each != own]
+        if verb == "deactivate":
+            inactive.append(own)
+        done = await node.set_inactive(inactive, timeout)
+        return done and (not sleeps or await node.change(verb, timeout))

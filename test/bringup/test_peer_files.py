@@ -155,7 +155,9 @@ def test_controllers_beside_the_usual_one_are_listed_with_it_and_unknown_types_n
     specs, notes = suite(tmp_path, "franka", DRIVER_OF_UR.replace("JOINTS", ", ".join(ARM)))
     aliases: Any = specs["controller_manager"].parameters["aliases"]
     both = ("scaled_joint_trajectory_controller", "joint_trajectory_controller")
-    assert [f"{name}=joint_trajectory_controller" for name in both] == aliases[:2]
+    kind = "ur_controllers/ScaledJointTrajectoryController"
+    assert f"{both[0]}=joint_trajectory_controller:{kind}" == aliases[0]
+    assert f"{both[1]}=joint_trajectory_controller" in aliases
     unknown = [note for note in notes if note.startswith("force_mode_controller ")]
     assert unknown == [
         "force_mode_controller has no effect: the suite has no ur_controllers/ForceModeController"

@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """forward_command_controller of ros2_controllers, from a user's file, as a client sees it.
 
-Three robots without physics, whose joints take positions, velocities and efforts.
+Robots without physics, whose joints take positions, velocities and efforts, and one whose
+controllers are switched.
 """
 
 import itertools
 import math
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
+from controller_manager_msgs.srv import ListControllers, SwitchController
 from joint_client import ARM, HOME, SUCCEEDED, JointClient, smooth
 from std_msgs.msg import Float64MultiArray
 
@@ -40,6 +43,23 @@ efforts:
     ros__parameters:
       type: effort_controllers/JointGroupEffortController
       joints: {LISTED}
+turns:
+  joint_trajectory_controller:
+    ros__parameters:
+      type: joint_trajectory_controller/JointTrajectoryController
+      joints: {LISTED}
+  trajectories:
+    ros__parameters:
+      type: ur_controllers/ScaledJointTrajectoryController
+      joints: {LISTED}
+  positions:
+    ros__parameters:
+      type: position_controllers/JointGroupPositionController
+      joints: {LISTED}
+  velocities:
+    ros__parameters:
+      type: velocity_controllers/JointGroupVelocityController
+      joints: {LISTED}
 """
 
 
@@ -48,8 +68,8 @@ def cell(module_suite, module_client, tmp_path_factory):
     """The robots, by what their joints take."""
     file = tmp_path_factory.mktemp("file") / "controllers.yaml"
     file.write_text(FILE)
-    names = ("positions", "velocities", "efforts")
-    unused = (*ALONE, "robot_state", "ik_service", "controller_manager")
+    names = ("positions", "velocities", "efforts", "turns")
+    unused = (*ALONE, "robot_state", "ik_service")
     module_suite.bring_up(
         *(f"{name}:=franka" for name in names), without=unused, rate=100.0, backend="mock",
         params_file=str(file),
@@ -173,3 +193,90 @@ def test_in_turn(cell):
     send(arm, *(HOME[j] for j in ARM))
     assert call.result()[0] != SUCCEEDED
     arm.arrives({j: HOME[j] for j in ARM}, 1e-4)
+
+
+@pytest.fixture
+def turns(cell):
+    """The robot whose controllers are switched; its trajectories have the joints."""
+    yield cell.turns
+    for name in ("positions", "velocities"):
+        switch(cell.turns, [name], [], strict=False)
+    switch(cell.turns, [], ["trajectories"], strict=False)
+    cell.turns.rest()
+
+
+def controllers(arm: JointClient) -> dict[str, Any]:
+    """Return the states of a robot's controllers."""
+    listed = arm.client.call(ListControllers, "/turns/controller_manager/list_controllers")
+    return {entry.name: entry for entry in listed.controller}
+
+
+def switch(arm: JointClient, stop: list[str], start: list[str], *, strict: bool = True) -> str:
+    """Switch controllers; return why they are not, or an empty text."""
+    request = SwitchController.Request(
+        deactivate_controllers=stop, activate_controllers=start,
+        strictness=SwitchController.Request.STRICT if strict
+        else SwitchController.Request.BEST_EFFORT,
+    )  # fmt: skip
+    answer = arm.client.call(
+        SwitchController, "/turns/controller_manager/switch_controller", request
+    )
+    return "" if answer.ok else str(answer.message)
+
+
+def states(arm: JointClient) -> dict[str, str]:
+    listed = controllers(arm)
+    return {name: listed[name].state for name in ("trajectories", "positions", "velocities")}
+
+
+def test_switching(turns):
+    arm = turns
+    home = arm.rest()
+    start = {"trajectories": "active", "positions": "inactive", "velocities": "inactive"}
+    assert states(arm) == start
+    types = {name: entry.type.rpartition("/")[2] for name, entry in controllers(arm).items()}
+    assert types["trajectories"] == "ScaledJointTrajectoryController"
+    assert types["velocities"] == "JointGroupVelocityController"
+    there = [home[j] + 0.05 for j in ARM]
+    for name, values in (("positions", there), ("velocities", [0.1] * 7)):
+        send(arm, *values, name=name)
+    arm.client.spin(0.3)
+    assert arm.away(home) < 1e-6
+    for name in ("positions", "velocities"):
+        assert "deactivate that too" in switch(arm, [], [name])
+    assert states(arm) == start
+    assert not switch(arm, ["trajectories"], ["positions"])
+    assert states(arm) == {**start, "trajectories": "inactive", "positions": "active"}
+    assert len(controllers(arm)["positions"].claimed_interfaces) == len(ARM)
+    arm.client.spin(0.3)
+    assert arm.away(home) < 1e-6, "commands from before the activation are not executed"
+    send(arm, *there, name="positions")
+    arm.arrives(dict(zip(ARM, there, strict=True)), 1e-4)
+    assert arm.follow(smooth({j: home[j] for j in ARM}, 1.0)).result()[0] != SUCCEEDED
+    assert not switch(arm, ["positions"], ["velocities"])
+    arm.client.repeat(
+        lambda: send(arm, -0.1, *[0.0] * 6, name="velocities"),
+        lambda: arm.speed() == pytest.approx(0.1, abs=1e-3), "the velocity", rate=1.0,
+    )  # fmt: skip
+    assert not switch(arm, ["velocities"], ["trajectories"])
+    assert states(arm) == start
+    arm.rest()
+    assert arm.follow(smooth({j: home[j] for j in ARM}, 1.0)).result()[0] == SUCCEEDED
+
+
+def test_switching_during_a_trajectory(turns):
+    arm = turns
+    home = arm.rest()
+    call = arm.follow(smooth({**{j: home[j] for j in ARM}, J1: home[J1] + 0.8}, 4.0))
+    assert call.accepted()
+    arm.moving(joints=[J1])
+    assert not switch(arm, ["trajectories"], ["velocities"])
+    status, result = call.result()
+    assert status != SUCCEEDED
+    assert "deactivated" in result.error_string
+    arm.client.wait(lambda: arm.speed() < 1e-6, "rest")
+    # The usual name of the trajectories' controller is another name of the file's.
+    assert not switch(arm, ["velocities"], ["joint_trajectory_controller"])
+    assert states(arm)["trajectories"] == "active"
+    assert not switch(arm, ["trajectories"], ["joint_trajectory_controller"])
+    assert arm.follow(smooth({j: home[j] for j in ARM}, 1.0)).result()[0] == SUCCEEDED

@@ -20,8 +20,9 @@ from motion_nodes.core.control.pose_targets import ImpedanceSettings
 from motion_nodes.core.robot.limits import JointLimits, joint_indices
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.robot_yaml import DRIVE_MODES
-from motion_nodes.errors import InvalidConfig
-from motion_nodes.ros.names import IMPEDANCE_GROUP
+from motion_nodes.errors import InvalidConfig, did_you_mean
+from motion_nodes.nodes.articulation.stream_inputs import forward_topics
+from motion_nodes.ros.names import IMPEDANCE_GROUP, JOINT_CONTROLLER
 from motion_nodes.ros.node import FramedParams
 from motion_nodes.ros.parameters import core_param, core_params, param
 from motion_nodes.typing import Array
@@ -140,6 +141,13 @@ class ArticulationParams(FramedParams):
         "NAME=position,velocity:JOINT: both of one joint. The bring-up sets it from the user's "
         "parameter files.",
         read_only=True,
+    )
+    inactive_controllers: tuple[str, ...] = param(
+        (),
+        doc="Controllers of forward_commands whose commands are refused, and "
+        "joint_trajectory_controller if trajectories are, under whatever name. While they are, "
+        "joints are in the control mode of the active controller of forward_commands. "
+        "controller_manager switches them.",
     )
     gripper_aliases: tuple[str, ...] = param(
         (),
@@ -495,11 +503,24 @@ class ArticulationParams(FramedParams):
         """Return the control mode of each joint.
 
         Raises:
-            InvalidConfig: a wrong number of modes.
+            InvalidConfig: a wrong number of modes, or an inactive controller that is unknown.
             InvalidCommand: an unknown mode.
         """
         names = self._per_joint("control_modes", self.control_modes)
-        return {j: ControlMode.named(m) for j, m in zip(self.joints, names, strict=True)}
+        modes = {j: ControlMode.named(m) for j, m in zip(self.joints, names, strict=True)}
+        served = forward_topics(self.forward_commands, self.joints)
+        known = (JOINT_CONTROLLER, *(each.name for each in served))
+        for name in self.inactive_controllers:
+            if name not in known:
+                raise InvalidConfig(
+                    f"inactive_controllers has '{name}'.{did_you_mean(name, known)}",
+                    field="inactive_controllers",
+                )
+        if JOINT_CONTROLLER in self.inactive_controllers:
+            for each in served:
+                if each.name not in self.inactive_controllers:
+                    modes |= dict.fromkeys(each.joints, ControlMode.named(each.mode))
+        return modes
 
     @property
     def interfaces(self) -> tuple[str, ...]:

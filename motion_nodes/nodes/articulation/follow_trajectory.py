@@ -33,6 +33,7 @@ from motion_nodes.core.trajectory.joint_trajectory import TrajectorySample
 from motion_nodes.core.trajectory.trajectory_checks import playback_rate, validate
 from motion_nodes.errors import InvalidCommand, MotionError, UnknownJoint
 from motion_nodes.nodes.articulation.articulation_params import ArticulationParams
+from motion_nodes.nodes.articulation.stream_inputs import ACTIVATE
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.servers import (
     ActionGoal,
@@ -52,6 +53,7 @@ from motion_nodes.ros.messages.trajectory_messages import (
     tolerance_requests,
     trajectory_from,
 )
+from motion_nodes.ros.names import JOINT_CONTROLLER
 from motion_nodes.typing import Array
 
 if TYPE_CHECKING:
@@ -193,6 +195,8 @@ def start(
         MotionError: it cannot be executed now; see also JointArbiter.start.
     """
     refusal = host.refusal()
+    if refusal is None and JOINT_CONTROLLER in host.params.inactive_controllers:
+        refusal = f"{JOINT_CONTROLLER} is inactive; {ACTIVATE}"
     if refusal is not None:
         raise MotionError(refusal)
     given, end_time = seconds(stamp), goal.trajectory.end_time

@@ -43,6 +43,7 @@ from motion_nodes.typing import Array
 if TYPE_CHECKING:
     from motion_nodes.nodes.articulation_controller import ArticulationControllerNode
 
+ACTIVATE = "activate it by switch_controller of controller_manager"
 REPORT_TIME = 2.0
 """Time for which a preempted stream is reported after its last dropped message [s]."""
 
@@ -328,6 +329,8 @@ class StreamInputs:
 
     def _take_forward(self, forward: ForwardTopic, values: Array, stream: Stream) -> None:
         try:
+            if forward.name in self._host.params.inactive_controllers:
+                raise InvalidCommand(f"{forward.name} is inactive; {ACTIVATE}")
             command = forward.command(values, self._host.runner.controller.modes)
         except MotionError as error:
             self._host.warn("commands", f"command refused, nothing moves: {error}")
