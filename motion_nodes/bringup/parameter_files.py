@@ -19,7 +19,7 @@ from motion_nodes.bringup.node_specs import NodeSpec
 from motion_nodes.bringup.parameter_copies import copy_of, without_variables
 from motion_nodes.core.control.joint_command import interface_problem
 from motion_nodes.core.robot.limits import LOWERED
-from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.robot.robot import GRIPPER_GROUP, Robot
 from motion_nodes.core.robot.robot_yaml import CONTROLLERS
 from motion_nodes.core.robot.yaml_schema import parse_yaml, read_text
 from motion_nodes.ros.names import (
@@ -631,6 +631,10 @@ def _unserved(
         elif c.kind in BASES and c.kind not in _kinds_of(base):
             what = f"its base has a {base}" if base else "it has no base"
             notes.append(f"{c.name} has no effect on robot '{robot.name}': {what}")
+        elif c.kind == GRIPPER and GRIPPER_GROUP not in robot.groups:
+            notes.append(
+                f"{c.name} has no effect: robot '{robot.name}' has no group '{GRIPPER_GROUP}'"
+            )
         elif c.kind in (JOINTS, GRIPPER, FORWARD) and not jointed:
             notes.append(f"{c.name} has no effect: robot '{robot.name}' has no joint controller")
     return notes

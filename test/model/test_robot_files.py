@@ -230,12 +230,32 @@ def test_a_urdf_with_an_srdf_is_a_robot(tmp_path):
     robot = load_robot(xrdf_samples.write_pair(tmp_path, "crane.srdf", xrdf_samples.SRDF))
     arm = robot.group("manipulator")
     assert (arm.name, arm.joints, arm.base, arm.tip) == ("arm", ("slew", "lift"), "foot", "palm")
-    assert robot.group("hand").joints == ("grip",)
+    assert robot.group("hand").joints == robot.groups["gripper"].joints == ("grip",)
     assert robot.group("whole").joints == ("slew", "lift", "grip")
     assert dict(robot.states["ready"]) == {"slew": 0.5, "lift": -0.7, "grip": 0.02}
     assert robot.tool_frame == "palm"
     assert robot.description.collision.ignore == (("foot", "boom"), ("boom", "stick"))
     assert robot.spheres == {"boom": ((0.1, 0.0, 0.0, 0.08),)}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "name"),
+    [
+        ('group="hand" parent', 'group="hand" parent', "gripper"),
+        # No end effector, one that is the arm, one without moving joints, and two hands.
+        ('group="hand" parent_group="arm"', 'group="nothing"', "hand"),
+        ('group="hand" parent_group="arm"', 'group="arm" parent_group="arm"', "hand"),
+        ('parent_group="arm"/>', 'parent_group="arm"/><end_effector name="other" '
+         'parent_link="palm" group="whole"/>', "hand"),
+    ],
+)  # fmt: skip
+def test_the_only_hand_of_an_srdf_takes_the_grips(tmp_path, old, new, name):
+    text = xrdf_samples.SRDF
+    assert old in text
+    robot = load_robot(xrdf_samples.write_pair(tmp_path, "crane.srdf", text.replace(old, new, 1)))
+    hand = robot.group("hand")
+    assert (hand.name, hand.joints) == (name, ("grip",))
+    assert ("gripper" in robot.groups) == (name == "gripper")
 
 
 @pytest.mark.parametrize("name", ["franka", "ur10e", "kaya"])
@@ -324,7 +344,7 @@ def test_unknown_names_are_told_and_the_rest_is_used(right, wrong, words, tmp_pa
     again = load_robot(xrdf_samples.write_pair(tmp_path, "right.srdf", text))
     named = {name: group.joints for name, group in robot.groups.items()}
     assert named
-    assert all(set(joints) <= set(again.groups[name].joints) for name, joints in named.items())
+    assert all(set(joints) <= set(again.group(name).joints) for name, joints in named.items())
 
 
 def test_a_group_without_a_known_part_is_told_with_its_other_names(tmp_path, caplog):
@@ -334,7 +354,7 @@ def test_a_group_without_a_known_part_is_told_with_its_other_names(tmp_path, cap
     assert "line 4: group 'arm': none of its chains, joints and links is known" in caplog.text
     assert "group 'arm' is ignored: it has no movable joints" in caplog.text
     assert "group 'manipulator' ignored: other names of group 'arm'" in caplog.text
-    assert set(robot.groups) == {"hand", "whole"}
+    assert set(robot.groups) == {"gripper", "whole"}
     assert robot.group("whole").joints == ("grip",)
 
 

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.core.control.stream_resampler import BRAKED, ResamplerSettings
-from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.robot.robot import GRIPPER_GROUP, Robot
 from motion_nodes.core.robot.tree import JointKind, frozen
 from motion_nodes.kernels.cycle_code import cycle_function, cycle_part, zeros
 from motion_nodes.typing import Array, Mask
@@ -46,8 +46,6 @@ EXTRAPOLATED = BRAKED * ResamplerSettings().extrapolation
 """Time by which drivers extrapolate a late reference, with braking [s]."""
 _ROWS = 256
 """Max number of stored references."""
-GRIPPER_GROUP = "gripper"
-"""Name of the group that gripper actions move; its joints may push against objects."""
 MARGIN = 0.6
 """Effort threshold as a fraction of the effort limit; covers payloads and model errors."""
 _REVOLUTE = (0.045, 0.05, 0.25)

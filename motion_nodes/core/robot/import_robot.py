@@ -13,7 +13,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ from motion_nodes.core.robot.files.xrdf_robot import (
 )
 from motion_nodes.core.robot.loader import ROBOT_FILE
 from motion_nodes.core.robot.meshes import resolve_mesh
-from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.robot.robot import GRIPPER_GROUP, Robot
 from motion_nodes.core.robot.robot_builder import assemble
 from motion_nodes.core.robot.robot_yaml import (
     CollisionDescription,
@@ -53,7 +53,8 @@ def describe_srdf(
 ) -> DescribedRobot:
     """Return the content of a robot.yaml.
 
-    A group that consists of one other group becomes its alias. Virtual joints have no counterpart:
+    A group that consists of one other group becomes its alias. That of the only end effector is
+    named gripper, with its own name as an alias. Virtual joints have no counterpart:
     the pose of a robot is that of its root link.
 
     Args:
@@ -118,10 +119,27 @@ def _groups(
             "%s: %s ignored: other names of group '%s', which has no movable joints",
             *(where, ", ".join(f"group '{alias}'" for alias in aliases[name]), name),
         )
-    return {
+    named = {
         name: GroupDescription(group.joints, group.base, group.tip, aliases.get(name, ()))
         for name, group in found.items()
     }
+    if hand := _hand(srdf, named):
+        own = named.pop(hand)
+        named[GRIPPER_GROUP] = replace(own, aliases=(hand, *own.aliases))
+    return named
+
+
+def _hand(srdf: Srdf, groups: Mapping[str, GroupDescription]) -> str:
+    """Return the group of the only hand, which grips are given to; empty: none, or several."""
+    if any(GRIPPER_GROUP in (name, *group.aliases) for name, group in groups.items()):
+        return ""
+    first = {alias: name for name, group in groups.items() for alias in (name, *group.aliases)}
+    hands = {
+        first[effector.group]
+        for effector in srdf.end_effectors
+        if effector.group in first and effector.group != effector.parent_group
+    }
+    return hands.pop() if len(hands) == 1 else ""
 
 
 def _ends(

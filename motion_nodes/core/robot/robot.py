@@ -20,6 +20,8 @@ from motion_nodes.errors import InvalidConfig, InvalidDescription, UnknownGroup,
 from motion_nodes.typing import Array
 
 Sphere = tuple[float, float, float, float]
+GRIPPER_GROUP = "gripper"
+"""Name of the group that gripper actions move; its joints may push against objects."""
 
 
 @dataclass(frozen=True, eq=False)

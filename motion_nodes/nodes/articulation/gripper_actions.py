@@ -26,11 +26,10 @@ from motion_nodes.core.control.gripper import (
     GripStatus,
 )
 from motion_nodes.core.control.joint_command import Claim, JointCommand
-from motion_nodes.core.control.joint_guard import GRIPPER_GROUP
 from motion_nodes.core.robot.configurations import NamedJoints
 from motion_nodes.core.robot.inverse_dynamics import STANDARD_GRAVITY
 from motion_nodes.core.robot.limits import JointLimits
-from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.robot.robot import GRIPPER_GROUP, Robot
 from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.nodes.articulation.articulation_params import ArticulationParams
 from motion_nodes.ros import qos
