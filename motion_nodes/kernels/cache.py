@@ -258,13 +258,15 @@ def write_entry(key: str, payload: bytes) -> None:
 
 def _prune(folder: Path) -> None:
     """Remove the oldest entries beyond the maximum counts, separately for code and meshes."""
-    entries = [(_modified(path), path) for path in folder.glob(f"*{_SUFFIX}")]
-    meshes = [entry for entry in entries if entry[1].name.startswith(MESHES)]
-    code = [entry for entry in entries if not entry[1].name.startswith(MESHES)]
-    for kept, count in ((code, _MAX_ENTRIES), (meshes, _MAX_MESHES)):
-        for _, path in sorted(kept)[: max(0, len(kept) - count)]:
-            with contextlib.suppress(OSError):
-                path.unlink()
+    with contextlib.suppress(OSError):
+        entries = [name for name in os.listdir(folder) if name.endswith(_SUFFIX)]
+        meshes = [name for name in entries if name.startswith(MESHES)]
+        code = [name for name in entries if not name.startswith(MESHES)]
+        for kept, count in ((code, _MAX_ENTRIES), (meshes, _MAX_MESHES)):
+            if len(kept) > count:
+                oldest = sorted((_modified(folder / name), folder / name) for name in kept)
+                for _, path in oldest[: len(kept) - count]:
+                    path.unlink(missing_ok=True)
 
 
 def _modified(path: Path) -> float:

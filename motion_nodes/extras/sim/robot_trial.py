@@ -27,7 +27,7 @@ from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.errors import MotionError
 from motion_nodes.extras.sim.backend import RobotPlacement
 from motion_nodes.extras.sim.drive_targets import JointTargets
-from motion_nodes.extras.sim.mjcf import WorldConfig, set_positions
+from motion_nodes.extras.sim.mjcf import set_positions
 from motion_nodes.extras.sim.mjcf_shapes import lowest_point
 from motion_nodes.extras.sim.mujoco_world import MujocoWorld
 from motion_nodes.typing import Array
@@ -65,8 +65,8 @@ _STILL = 1e-3
 _LEAST = 0.5
 """Min fraction of a commanded distance or angle that the wheels travel."""
 _WEAK = "check the wheels' effort limits and the friction of casters and floor"
-_HANGING, _DEEP = 0.01, 10.0
-"""Depth of an arm below its base beyond which the floor is lowered, and depth of that floor [m]."""
+_HANGING = 0.01
+"""Depth of an arm below its base beyond which there is no floor [m]."""
 _NAME = "robot"
 
 
@@ -160,11 +160,15 @@ class _Trial:
                 yield TrialStep(name, False, str(error))
 
     def build(self) -> None:
-        """Build the simulation; the floor is lowered for an arm that reaches below its base."""
+        """Build the simulation, without a floor for an arm that reaches below its base."""
         self._world = MujocoWorld([self._placement])
         lowest = lowest_point(self._world.model, self._world.data, _NAME, 0.0)
         if self._robot.kind == "arm" and lowest < -_HANGING:
-            self._world = MujocoWorld([self._placement], WorldConfig(floor_height=-_DEEP))
+            self._remove_floor()
+
+    def _remove_floor(self) -> None:
+        floor = self._world.model.geom("floor")
+        floor.contype[:] = floor.conaffinity[:] = 0
 
     # ---- steps; each raises MotionError if it fails
 
@@ -221,9 +225,9 @@ class _Trial:
         """Move the joints of disjoint groups at once; return the measurement of each."""
         robot = self._robot
         # The legs of a standing robot cannot be moved one by one: test them without gravity.
-        if robot.kind == "floating" and self._world.model.opt.gravity.any():
-            config = WorldConfig(gravity=(0.0, 0.0, 0.0), floor_height=-1e3)
-            self._world = MujocoWorld([self._placement], config)
+        if robot.kind == "floating":
+            self._world.model.opt.gravity[:] = 0.0
+            self._remove_floor()
         self._world.reset()
         end = robot.home.copy()
         for joints in groups:
@@ -283,14 +287,15 @@ class _Trial:
 
     def _is_free_to(self, end: Array) -> bool:
         """Return whether the straight motion from home has no new contacts and feasible efforts."""
-        home, held = self._contacts_at(self._robot.home)
+        data = copy.copy(self._world.data)
+        home, held = self._contacts_at(self._robot.home, data)
         path = (self._robot.home + share * (end - self._robot.home) for share in (0.3, 0.6, 1.0))
-        found = [self._contacts_at(q) for q in path]
+        found = [self._contacts_at(q, data) for q in path]
         return all(touching <= home and (can or not held) for touching, can in found)
 
-    def _contacts_at(self, q: Array) -> tuple[set[tuple[int, int]], bool]:
+    def _contacts_at(self, q: Array, data: mujoco.MjData) -> tuple[set[tuple[int, int]], bool]:
         """Return the pairs of bodies in contact, and whether the drives can hold ``q``."""
-        model, data = self._world.model, copy.copy(self._world.data)
+        model = self._world.model
         set_positions(data, self._placement, q)
         mujoco.mj_forward(model, data)
         pairs = model.geom_bodyid[data.contact.geom[data.contact.dist < 0.0]]
