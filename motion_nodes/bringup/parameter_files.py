@@ -19,7 +19,7 @@ from motion_nodes.bringup.node_specs import NodeSpec
 from motion_nodes.bringup.parameter_copies import copy_of, without_variables
 from motion_nodes.core.control.joint_command import interface_problem
 from motion_nodes.core.robot.limits import LOWERED
-from motion_nodes.core.robot.robot import GRIPPER_GROUP, Robot
+from motion_nodes.core.robot.robot import GRIPPER_GROUP, Group, Robot
 from motion_nodes.core.robot.robot_yaml import CONTROLLERS
 from motion_nodes.core.robot.yaml_schema import parse_yaml, read_text
 from motion_nodes.ros.names import (
@@ -274,12 +274,14 @@ FOREIGN = "foreign"
 UNKNOWN = "unknown"
 """Kind of a controller of a type that the suite does not have."""
 BASES = tuple(name for names in CONTROLLERS.values() for name in names)
+GRIPPER_TYPE = "position_controllers/GripperActionController"
+PARALLEL_TYPE = "parallel_gripper_action_controller/GripperActionController"
 KINDS = {
     "joint_trajectory_controller/JointTrajectoryController": JOINTS,
     "ur_controllers/ScaledJointTrajectoryController": JOINTS,
     "position_controllers/GripperActionController": GRIPPER,
     "effort_controllers/GripperActionController": GRIPPER,
-    "parallel_gripper_action_controller/GripperActionController": GRIPPER,
+    PARALLEL_TYPE: GRIPPER,
     "forward_command_controller/ForwardCommandController": FORWARD,
     "forward_command_controller/MultiInterfaceForwardCommandController": FORWARD,
     "position_controllers/JointGroupPositionController": FORWARD,
@@ -290,7 +292,6 @@ KINDS = {
 }
 """What a controller is used for, by its type: joints, gripper, or the name of a base controller."""
 
-GRIPPER_TYPE = "position_controllers/GripperActionController"
 
 GRIPPER_NAME = "gripper_controller"
 """Controller of the gripper if the user's joint controller does not have its joints."""
@@ -631,7 +632,7 @@ def _unserved(
         elif c.kind in BASES and c.kind not in _kinds_of(base):
             what = f"its base has a {base}" if base else "it has no base"
             notes.append(f"{c.name} has no effect on robot '{robot.name}': {what}")
-        elif c.kind == GRIPPER and GRIPPER_GROUP not in robot.groups:
+        elif c.kind == GRIPPER and not robot.hands:
             notes.append(
                 f"{c.name} has no effect: robot '{robot.name}' has no group '{GRIPPER_GROUP}'"
             )
@@ -649,14 +650,14 @@ def _served(
     notes: list[str],
 ) -> list[NodeSpec]:
     """Return a node with the settings of the controllers that it serves, and nodes beside it."""
-    hand = _hand_beside(controllers, _joints_of(controllers, user, spec), robot)
+    hands = _hands_beside(controllers, _joints_of(controllers, user, spec), robot)
     if spec.name == CONTROLLER_MANAGER:
         names = [f"{c.name}={JOINT_CONTROLLER}:{c.type}" for c in controllers if c.kind == JOINTS]
         if names and JOINT_CONTROLLER in controllers_of(user, spec.namespace):
             names.append(f"{JOINT_CONTROLLER}={JOINT_CONTROLLER}")
         names += [f"{c.name}={base}" for c in controllers if c.kind in _kinds_of(base)][:1]
-        kinds = [c.type for c in controllers if c.name == hand] or [GRIPPER_TYPE]
-        names += [f"{hand}={hand}:{kinds[0]}"] if hand else []
+        types = {c.name: c.type for c in controllers}
+        names += [f"{hand}={hand}:{types.get(hand, GRIPPER_TYPE)}" for hand in hands]
         names += [f"{c.name}={STATE_BROADCASTER}" for c in controllers if c.kind == STATES][:1]
         given: dict[str, Value] = {"aliases": names} if names else {}
         forward = [c for c in controllers if c.kind == FORWARD]
@@ -677,9 +678,9 @@ def _served(
     if spec.executable == "ik_service":
         times = [s.values[SOLVER_TIMEOUT] for s in user.moveit if SOLVER_TIMEOUT in s.values]
         return [_with(spec, {SOLVER_TIMEOUT: float(times[0])} if times else {})]
-    if spec.executable in EXECUTING and hand:
-        fingers = ",".join(robot.groups["gripper"].joints)
-        spec = _with(spec, {"other_controllers": [f"{hand}={fingers}"]})
+    if spec.executable in EXECUTING and hands:
+        entries = [f"{name}={','.join(hand.joints)}" for name, hand in hands.items()]
+        spec = _with(spec, {"other_controllers": entries})
     if spec.executable == "rrt_planner":
         limits = [s.values for s in user.moveit if s.node == LIMITS and MAX_SPEED in s.values]
         name = f"{LIMITS}.{MAX_SPEED}"
@@ -721,21 +722,29 @@ def _joint_controllers(
     settings |= forward_settings(forward, robot, joints, notes)
     if _given(user, spec, "control_modes"):
         settings.pop("control_modes", None)
-    name = _hand_beside(controllers, joints, robot)
-    if not name:
+    besides = _hands_beside(controllers, joints, robot)
+    if not besides:
+        if len(robot.hands) > 1:
+            notes += [
+                f"{c.name} has no effect: {spec.full_name} has its joints; list the joints of "
+                "trajectories without them"
+                for c in hands
+            ]
         return [_with(spec, settings | _gripper_settings(hands))]
-    fingers = robot.groups["gripper"].joints
-    notes.append(f"{name} controls {', '.join(fingers)}: {spec.full_name} has other joints")
-    beside: dict[str, Value] = {
-        "joints": list(fingers),
-        "contact_detection": False,
-        "feed_forward": False,
-        "impedance.group": "",
-    }
-    gripper = _with(replace(spec, name=name), beside | _gripper_settings(hands))
-    if not hands:
-        gripper = _with(gripper, {"gripper.aliases": [name]})
-    return [_with(spec, settings), gripper]
+    specs = [_with(spec, settings)]
+    for name, hand in besides.items():
+        listed = ", ".join(hand.joints)
+        notes.append(f"{name} controls {listed}: {spec.full_name} has other joints")
+        beside: dict[str, Value] = {
+            "joints": list(hand.joints),
+            "contact_detection": False,
+            "feed_forward": False,
+            "impedance.group": "",
+        }
+        own = [c for c in hands if len(besides) == 1 or _moves(c, hand)]
+        given = _gripper_settings(own) or {"gripper.aliases": [name]}
+        specs.append(_with(replace(spec, name=name), beside | given))
+    return specs
 
 
 def _joint_limits(
@@ -796,15 +805,27 @@ def _joints_of(
     return joints + _given(user, spec, "joints")
 
 
-def _hand_beside(controllers: Sequence[UserController], joints: Sequence[str], robot: Robot) -> str:
-    """Return the name of the gripper's controller if the joint controller lacks its joints."""
-    group = robot.groups.get("gripper")
-    fingers = set(() if group is None else group.joints)
-    if not fingers or not joints or fingers <= set(joints):
-        return ""
-    if not set(robot.arm_joints).issuperset(joints):
-        return ""
-    return next((c.name for c in controllers if c.kind == GRIPPER), GRIPPER_NAME)
+def _moves(controller: UserController, hand: Group) -> bool:
+    """Return whether a gripper controller of a file is that of a hand."""
+    values = controller.values
+    return not {values.get("joint"), *(values.get("joints") or ())}.isdisjoint(hand.joints)
+
+
+def _hands_beside(
+    controllers: Sequence[UserController], joints: Sequence[str], robot: Robot
+) -> dict[str, Group]:
+    """Return the hands whose joints the joint controller lacks, by their controllers' names."""
+    found = dict[str, Group]()
+    if not joints or not set(robot.arm_joints).issuperset(joints):
+        return found
+    grippers = [c for c in controllers if c.kind == GRIPPER]
+    for hand in robot.hands:
+        if set(hand.joints) <= set(joints):
+            continue
+        own = [c.name for c in grippers if len(robot.hands) == 1 or _moves(c, hand)]
+        usual = GRIPPER_NAME if len(robot.hands) == 1 else f"{hand.name}_controller"
+        found[own[0] if own else usual] = hand
+    return found
 
 
 def _nav2_values(user: UserParameters, namespace: str, robot: Robot) -> dict[str, Value]:
@@ -901,10 +922,13 @@ def _servo_values(user: UserParameters) -> dict[str, dict[str, Any]]:
 def _gripper_settings(hands: Sequence[UserController]) -> dict[str, Any]:
     if not hands:
         return {}
-    given = {
+    given: dict[str, Any] = {
         GRIPPER_PARAMETERS[k]: v for k, v in hands[0].values.items() if k in GRIPPER_PARAMETERS
     }
-    return given | {"gripper.aliases": [c.name for c in hands]}
+    for c in hands:
+        key = "gripper.parallel_aliases" if c.type == PARALLEL_TYPE else "gripper.aliases"
+        given.setdefault(key, []).append(c.name)
+    return given
 
 
 def _settings(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -981,7 +1005,7 @@ def _unused(section: ParameterSection, specs: Sequence[NodeSpec]) -> tuple[list[
 
 def _names_of(spec: NodeSpec) -> list[str]:
     names = [spec.name]
-    for key in ("aliases", "gripper.aliases"):
+    for key in ("aliases", "gripper.aliases", "gripper.parallel_aliases"):
         given = spec.parameters.get(key, ())
         names += [str(name) for name in given] if isinstance(given, list | tuple) else []
     return names

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
+from two_arms import write_two_arms
 
 from motion_nodes.bringup import parameter_copies
 from motion_nodes.bringup.bringup_config import BringupConfig
@@ -464,3 +465,57 @@ def test_a_base_is_also_served_under_the_name_of_the_file(tmp_path):
         given = specs["diff_drive_controller"].parameters
         assert given.get("aliases", []) == ([] if own else [name])
         assert any(note.startswith(name) and "odometry" in note for note in notes) != own
+
+
+GRIPPERS = """
+left_hand:
+  ros__parameters: {type: position_controllers/GripperActionController, joint: left_FINGER}
+right_hand:
+  ros__parameters:
+    type: parallel_gripper_action_controller/GripperActionController
+    joint: right_FINGER
+""".replace("FINGER", FINGERS[0])
+
+
+def test_each_hand_of_two_arms_has_the_controller_of_its_joint(tmp_path):
+    folder = write_two_arms(tmp_path)
+    joints = [f"{side}_{joint}" for side in ("left", "right") for joint in ARM]
+    arms = (
+        "arms:\n  ros__parameters:\n    type: joint_trajectory_controller/"
+        f"JointTrajectoryController\n    joints: [{', '.join(joints)}]\n"
+    )
+    specs, notes = suite(tmp_path, str(folder), arms + GRIPPERS)
+    hands = {name: load_robot(folder).group(f"{name}_gripper").joints for name in ("left", "right")}
+    for side, key in (("left", "gripper.aliases"), ("right", "gripper.parallel_aliases")):
+        given = dict(specs[f"{side}_hand"].parameters)
+        assert (tuple(given["joints"]), given[key]) == (hands[side], [f"{side}_hand"])
+    assert list(specs["joint_trajectory_controller"].parameters["joints"]) == joints
+    assert specs["move_group"].parameters["other_controllers"] == [
+        f"{side}_hand={','.join(joints)}" for side, joints in hands.items()
+    ]
+    listed: Any = specs["controller_manager"].parameters["aliases"]
+    for side, kind in (
+        ("left", "position_controllers"),
+        ("right", "parallel_gripper_action_contr"),
+    ):
+        assert any(entry.startswith(f"{side}_hand={side}_hand:{kind}") for entry in listed)
+    # Without a list of joints for trajectories, these have the fingers, and a grip names no joint.
+    specs, notes = suite(tmp_path, str(folder), GRIPPERS)
+    assert "left_hand" not in specs
+    assert all(any(f"{side}_hand has no effect" in n for n in notes) for side in hands)
+
+
+@pytest.mark.parametrize(
+    ("kind", "key"),
+    [("position_controllers", "gripper.aliases"), ("effort_controllers", "gripper.aliases"),
+     ("parallel_gripper_action_controller", "gripper.parallel_aliases")],
+)  # fmt: skip
+def test_the_action_of_a_hand_has_the_type_of_its_controller(tmp_path, kind, key):
+    text = (
+        f"hand: {{ros__parameters: {{type: {kind}/GripperActionController, joint: {FINGERS[0]}}}}}"
+    )
+    given = suite(tmp_path, "franka", text)[0]["joint_trajectory_controller"].parameters
+    assert given[key] == ["hand"]
+    assert len([name for name in given if name.endswith("aliases")]) == 1
+    notes = suite(tmp_path, "ur5e", text.replace(FINGERS[0], "elbow_joint"))[1]
+    assert any(note.startswith("hand has no effect") for note in notes)

@@ -29,7 +29,7 @@ def hand(module_suite, module_client):
     module_suite.node(
         "articulation_controller", name=HAND.strip("/"), robot="franka", use_sim_time=True,
         update_rate=100.0, joints=FINGERS, peer_defaults=True,
-        **{"gripper.aliases": [HAND.strip("/")]},
+        **{"gripper.aliases": [HAND.strip("/")], "gripper.parallel_aliases": ["jaws"]},
     )  # fmt: skip
     hand = JointClient(module_client, HAND)
     hand.wait_for()
@@ -73,8 +73,8 @@ def test_a_goal_is_reached(hand):
 
 
 def test_a_parallel_goal_is_reached(hand):
-    for position in (0.02, 0.03):
-        call = hand.send(parallel(position), ParallelGripperCommand, PARALLEL_COMMAND)
+    for position, name in ((0.02, PARALLEL_COMMAND), (0.03, "/jaws/gripper_cmd")):
+        call = hand.send(parallel(position), ParallelGripperCommand, name)
         status, result = call.result()
         assert (status, result.reached_goal, result.stalled) == (SUCCEEDED, True, False)
         assert result.state.position[0] == pytest.approx(position, abs=0.01)

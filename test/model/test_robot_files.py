@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from model import xrdf_samples
+from two_arms import write_two_arms
 
+from motion_nodes.core.control.joint_guard import gripper_joints
 from motion_nodes.core.robot.files.curobo import curobo_text, parse_curobo
 from motion_nodes.core.robot.files.lula import lula_text, parse_lula
 from motion_nodes.core.robot.files.srdf_file import SrdfPair, parse_srdf, srdf, srdf_of, srdf_text
@@ -585,3 +587,24 @@ def test_the_gripper_is_an_end_effector_of_the_arm():
     assert gripper.attrib["parent_link"] == "panda_link7"
     assert gripper.attrib["name"] not in {g.attrib["name"] for g in root.findall("group")}
     assert not Xml.fromstring(srdf(load_robot("ur10e"), ())).findall("end_effector")
+
+
+def test_hands_are_groups_at_the_ends_of_arms(tmp_path):
+    assert [hand.name for hand in load_robot("franka").hands] == ["gripper"]
+    for name in ("ur10e", "go2", "jetbot", "cabinet"):
+        assert load_robot(name).hands == ()
+    robot = load_robot(write_two_arms(tmp_path))
+    assert [hand.name for hand in robot.hands] == ["left_gripper", "right_gripper"]
+    for hand in robot.hands:
+        holder = robot.holder(hand)
+        assert holder is not None
+        assert holder.name == hand.name.replace("gripper", "arm")
+    assert robot.holder(robot.group("both_arms")) is None
+    effectors = Xml.fromstring(srdf(robot, ())).findall("end_effector")
+    assert [(e.get("group"), e.get("parent_group")) for e in effectors] == [
+        ("left_gripper", "left_arm"), ("right_gripper", "right_arm")
+    ]  # fmt: skip
+    fingers = gripper_joints(robot, robot.joint_names)
+    assert [j for j, own in zip(robot.joint_names, fingers, strict=True) if own] == [
+        joint for hand in robot.hands for joint in hand.joints
+    ]

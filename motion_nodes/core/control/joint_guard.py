@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.core.control.stream_resampler import BRAKED, ResamplerSettings
-from motion_nodes.core.robot.robot import GRIPPER_GROUP, Robot
+from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.tree import JointKind, frozen
 from motion_nodes.kernels.cycle_code import cycle_function, cycle_part, zeros
 from motion_nodes.typing import Array, Mask
@@ -482,9 +482,8 @@ class Resync:
 
 
 def gripper_joints(robot: Robot, joints: Sequence[str]) -> NDArray[np.bool_]:
-    """Return which of the joints belong to the gripper, shape (n,)."""
-    group = robot.groups.get(GRIPPER_GROUP)
-    names = () if group is None else group.joints
+    """Return which of the joints belong to a gripper, shape (n,)."""
+    names = {joint for hand in robot.hands for joint in hand.joints}
     return np.array([joint in names for joint in joints], dtype=np.bool_)
 
 

@@ -161,6 +161,29 @@ class Robot:
         return tuple(name for name in self.joint_names if name not in others)
 
     @property
+    def hands(self) -> tuple[Group, ...]:
+        """Groups whose joints may push against objects: the gripper, or those of several arms.
+
+        The latter have no tip, and are attached to the last joint of a chain.
+        """
+        gripper = self.groups.get(GRIPPER_GROUP)
+        if gripper is not None:
+            return (gripper,)
+        return tuple(group for group in self.groups.values() if self.holder(group) is not None)
+
+    def holder(self, group: Group) -> Group | None:
+        """Return the chain to whose last joint a group without a tip is attached; None: none."""
+        if group.tip is not None:
+            return None
+        ways = [
+            {joint.name for joint in self.tree.path(self.tree.root, self.tree.joint(name).child)}
+            for name in group.joints
+        ]
+        above = set.intersection(*ways) - set(group.joints)
+        chains = [g for g in self.groups.values() if g.tip is not None and g.joints[-1] in above]
+        return chains[0] if chains else None
+
+    @property
     def base_frame(self) -> str:
         """Reference link of the robot's poses."""
         return self.description.frames.base

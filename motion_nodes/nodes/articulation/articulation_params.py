@@ -152,7 +152,15 @@ class ArticulationParams(FramedParams):
     gripper_aliases: tuple[str, ...] = param(
         (),
         name="gripper.aliases",
-        doc="Names of gripper controllers whose action gripper_cmd is offered, too.",
+        doc="Names of gripper controllers whose action gripper_cmd, a GripperCommand, is offered, "
+        "too.",
+        read_only=True,
+    )
+    gripper_parallel_aliases: tuple[str, ...] = param(
+        (),
+        name="gripper.parallel_aliases",
+        doc="Names of parallel gripper controllers, whose action gripper_cmd is a "
+        "ParallelGripperCommand.",
         read_only=True,
     )
     command_interfaces: tuple[str, ...] = param(

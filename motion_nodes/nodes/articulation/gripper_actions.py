@@ -29,7 +29,7 @@ from motion_nodes.core.control.joint_command import Claim, JointCommand
 from motion_nodes.core.robot.configurations import NamedJoints
 from motion_nodes.core.robot.inverse_dynamics import STANDARD_GRAVITY
 from motion_nodes.core.robot.limits import JointLimits
-from motion_nodes.core.robot.robot import GRIPPER_GROUP, Robot
+from motion_nodes.core.robot.robot import Robot
 from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.nodes.articulation.articulation_params import ArticulationParams
 from motion_nodes.ros import qos
@@ -207,8 +207,13 @@ class GripperServer(LoopActionServer[_Grip]):
         self.set_params(host.params)
         # Of two action types under one name, clients find neither.
         aliases = [f"{name}/gripper_cmd" for name in host.params.gripper_aliases]
-        actions = [(GripperCommand, name) for name in (*COMMAND_NAMES, *aliases)]
-        super().__init__(host, [*actions, (ParallelGripperCommand, PARALLEL_NAME)])
+        parallel = [f"{name}/gripper_cmd" for name in host.params.gripper_parallel_aliases]
+        if len(host.robot.hands) == 1:
+            aliases[:0] = COMMAND_NAMES
+            parallel[:0] = [PARALLEL_NAME]
+        actions = [(GripperCommand, name) for name in aliases]
+        actions += [(ParallelGripperCommand, name) for name in parallel]
+        super().__init__(host, actions)
         self.fill_state_by(lambda result: self._fill(result, *self._measured))
         if host.params.reject_invalid_goals:
             self.refuse_by(self._refusal)
@@ -393,15 +398,18 @@ class GripperServer(LoopActionServer[_Grip]):
 def gripper_of(
     host: ArticulationControllerNode, robot: Robot, drives: bool
 ) -> GripperServer | None:
-    """Return the servers of a robot's gripper; None if the controller does not have its joints.
+    """Return the servers of a robot's gripper; None if the controller has the joints of none.
+
+    It is None, too, if it has the joints of several ones: a grip names no joint.
 
     Args:
         host: the controller.
         robot: with the gripper.
         drives: whether the controller computes the efforts.
     """
-    group = robot.groups.get(GRIPPER_GROUP)
-    if group is None or not set(group.joints) <= set(host.params.joints):
+    own = [hand for hand in robot.hands if set(hand.joints) <= set(host.params.joints)]
+    if len(own) != 1:
         return None
+    group = own[0]
     bounds = drives or all(robot.drive(joint).stiffness > 0.0 for joint in group.joints)
     return GripperServer(host, group.joints, group.limits, bounds_effort=bounds)

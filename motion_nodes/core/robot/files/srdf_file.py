@@ -428,16 +428,11 @@ def _states(robot: Robot, group: Group) -> Iterator[SrdfState]:
 
 def _end_effector(robot: Robot, group: Group) -> SrdfEndEffector | None:
     """Return the end effector for a group attached to a chain, such as a gripper."""
-    if group.tip is not None:
+    arm = robot.holder(group)
+    if arm is None:
         return None
-    ways = [robot.tree.path(robot.tree.root, robot.tree.joint(j).child) for j in group.joints]
-    above = [joint.name for joint in ways[0] if all(joint in way for way in ways[1:])]
-    for arm in robot.groups.values():
-        last = arm.joints[-1]
-        if arm.tip is not None and last in above:
-            parent = robot.tree.joint(ways[0][above.index(last)].name).child
-            return SrdfEndEffector(f"{group.name}_end_effector", parent, group.name, arm.name)
-    return None
+    parent = robot.tree.joint(arm.joints[-1]).child
+    return SrdfEndEffector(f"{group.name}_end_effector", parent, group.name, arm.name)
 
 
 def _adjacent(robot: Robot, a: str, b: str) -> bool:
