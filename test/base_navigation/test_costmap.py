@@ -10,6 +10,7 @@ from motion_nodes.core.navigation.costmap import (
     NO_INFORMATION,
     cell_costs,
     grid_around,
+    invalid_poses,
 )
 from motion_nodes.core.navigation.footprint import footprint_from
 from motion_nodes.core.navigation.map_planner import (
@@ -77,3 +78,26 @@ def test_obstacles_in_a_square_are_removed_or_kept(inside):
     np.testing.assert_array_equal(memory.points, points[within != inside])
     memory.age(0.0)  # its times fit
     assert len(memory) == int((within != inside).sum())
+
+
+@pytest.mark.parametrize("mapped", [True, False])
+def test_poses_of_a_path_that_touch_something_are_found(mapped):
+    rng = np.random.default_rng(7)
+    cells = np.zeros((60, 60), np.int8)
+    cells[rng.integers(25, 40, 12), rng.integers(0, 60, 12)] = OCCUPIED
+    grid = OccupancyGrid(cells, 0.1, Pose2(-3.0, -3.0)) if mapped else None
+    planner = GridPlanner(grid, 0.2, GridPlanConfig())
+    points = rng.uniform((-3.0, -0.5), (3.0, 1.0), (12, 2))
+    centres = grid.centres(np.argwhere(cells == OCCUPIED)) if grid else np.empty((0, 2))
+    poses = [Pose2(x, 0.3) for x in np.linspace(-4.0, 4.0, 81)]
+    found = set(invalid_poses(poses, Pose2(-1.0, 0.0), points, planner))
+    for i, pose in enumerate(poses):
+        near = np.hypot(*(points - pose[:2]).T).min()
+        wall = np.hypot(*(centres - pose[:2]).T).min() if len(centres) else np.inf
+        if pose.x < -1.0 - 1e-9:
+            assert i not in found
+        elif near < 0.2 or wall < 0.1:
+            assert i in found
+        elif near > 0.2 and wall > 0.2 + 0.15:
+            assert i not in found
+    assert len(found) > 3

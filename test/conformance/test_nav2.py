@@ -20,6 +20,7 @@ from nav2_msgs.action import (
     Spin,
 )
 from nav2_msgs.msg import SpeedLimit
+from nav2_msgs.srv import IsPathValid
 from nav_msgs.msg import OccupancyGrid, Path
 from navigation_client import (
     ABORTED,
@@ -394,6 +395,18 @@ def test_paths_on_a_map(navigator, base):
         return bool(rows) and max(y for _, y in rows) > 1.0
 
     navigator.client.wait(long, "the path around the wall")
+    straight = path([(0.1 * k, 0.0, 0.0) for k in range(-5, 16)])
+    around = plan(navigator, behind)[1].path
+    for message, invalid in ((straight, True), (around, False), (Path(), True)):
+        answer = navigator.client.call(
+            IsPathValid, "/is_path_valid", IsPathValid.Request(path=message)
+        )
+        assert answer.is_valid != invalid
+        places = [message.poses[i].pose.position.x for i in answer.invalid_pose_indices]
+        assert not places or all(0.8 < x < 1.3 for x in places)
+        assert bool(places) == (message is straight)
+    unknown = IsPathValid.Request(path=path([(0, 0, 0), (0.1, 0, 0)], "nowhere"))
+    assert not navigator.client.call(IsPathValid, "/is_path_valid", unknown).is_valid
     for start, goal, expected in (
         ((0, 0, 0), (100, 100, 0), "GOAL_OUTSIDE_MAP"),
         ((-9, 0, 0), (1.5, 0, 0), "START_OUTSIDE_MAP"),

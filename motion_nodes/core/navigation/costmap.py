@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,29 @@ def cell_costs(planner: GridPlanner) -> NDArray[np.uint8]:
     costs[unknown] = NO_INFORMATION
     costs[planner.grid.cells >= planner.config.occupied_from] = LETHAL
     return costs
+
+
+def invalid_poses(
+    poses: Sequence[Pose2], base: Pose2, points: Array, planner: GridPlanner
+) -> list[int]:
+    """Return the indices of the poses of a path that would touch an obstacle.
+
+    Those before the pose next to the base are behind it, and valid.
+
+    Args:
+        poses: of the path, in the frame of the map.
+        base: pose of the base there.
+        points: obstacles there [m], shape (n, 2).
+        planner: with the map, if there is one, and the radius of the base.
+    """
+    first = min(range(len(poses)), key=lambda i: base.distance(poses[i]))
+    found = []
+    for i in range(first, len(poses)):
+        cell = None if planner.grid is None else planner.grid.cell(poses[i])
+        touches = np.hypot(*(points - poses[i][:2]).T) < planner.radius
+        if touches.any() or (cell is not None and not np.isfinite(planner.weight[cell])):
+            found.append(i)
+    return found
 
 
 def grid_around(points: Array, pose: Pose2, size: float, resolution: float) -> OccupancyGrid:

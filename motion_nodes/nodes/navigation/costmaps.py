@@ -19,10 +19,11 @@ from nav2_msgs.srv import (
     ClearCostmapExceptRegion,
     ClearEntireCostmap,
     GetCostmap,
+    IsPathValid,
     LoadMap,
 )
 
-from motion_nodes.core.navigation.costmap import cell_costs, grid_around
+from motion_nodes.core.navigation.costmap import cell_costs, grid_around, invalid_poses
 from motion_nodes.core.navigation.map_planner import (
     GridPlanConfig,
     GridPlanner,
@@ -35,7 +36,7 @@ from motion_nodes.nodes.navigation.navigator_params import outline_of
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.servers import ServiceThreads
 from motion_nodes.ros.joint_topics import set_stamp
-from motion_nodes.ros.messages.planar_messages import fill_pose, frame_of, pose2_from
+from motion_nodes.ros.messages.planar_messages import fill_pose, frame_of, pose2_from, poses_from
 from motion_nodes.ros.parameters import settings_from
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ WINDOW, CELL = 6.0, 0.05
 
 
 class CostmapServices:
-    """Serves ``global_costmap/…``, ``local_costmap/…`` and ``map_server/load_map``."""
+    """Serves ``global_costmap/…``, ``local_costmap/…``, ``load_map`` and ``is_path_valid``."""
 
     def __init__(
         self, host: BaseNavigatorNode, paths: PathPlanning, obstacles: ObstacleInputs
@@ -72,6 +73,7 @@ class CostmapServices:
             (GetCostmap, "global_costmap/get_costmap", self._global),
             (GetCostmap, f"{local}/get_costmap", self._local),
             (LoadMap, "map_server/load_map", self._load),
+            (IsPathValid, "is_path_valid", self._check),
         ):
             self._threads.serve(kind, name, handler, qos.SERVICES)
         self._threads.start()
@@ -130,6 +132,32 @@ class CostmapServices:
         config = settings_from(host.params, GridPlanConfig, "planner_")
         radius = float(outline_of(host.params, host.robot).radius)
         self._fill(response.map, host.odom_frame, GridPlanner(grid, radius, config))
+        return response
+
+    def _check(self, request: Any, response: Any) -> Any:
+        """Return whether the rest of a path is free; a path that cannot be checked is not valid."""
+        host = self._host
+        try:
+            frame, poses = poses_from(request.path)
+            points: np.ndarray = host.in_loop(lambda: self._obstacles.memory.points)
+            map_frame, planner = self._paths.planner
+            if planner is None:
+                radius = float(outline_of(host.params, host.robot).radius)
+                config = settings_from(host.params, GridPlanConfig, "planner_")
+                map_frame, planner = host.odom_frame, GridPlanner(None, radius, config)
+            X_MO = host.frame_pose(map_frame, fresh=True)
+            X_MF = X_MO.compose(host.frame_pose(frame, fresh=True).inverse())
+            seen = [X_MO.compose(Pose2(*point))[:2] for point in points.tolist()]
+            invalid = invalid_poses(
+                [X_MF.compose(pose) for pose in poses],
+                X_MO.compose(host.base_pose()),
+                np.reshape(seen, (-1, 2)),
+                planner,
+            )
+        except (MotionError, TimeoutError) as error:
+            host.warn("path", f"the path of is_path_valid counts as not valid: {error}")
+            return response
+        response.is_valid, response.invalid_pose_indices = not invalid, invalid
         return response
 
     def _fill(self, message: Any, frame: str, planner: GridPlanner) -> None:
