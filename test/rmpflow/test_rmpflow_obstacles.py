@@ -127,7 +127,7 @@ def test_the_pose_of_a_moving_object_is_predicted_until_it_counts_as_at_rest():
     assert not motion.poses(0.02)
     motion.update(scene_of([moved(ball, twist, 0.04)]), 0.04)
     for ahead in (0.01, 0.05, 0.1):
-        X = motion.poses(0.04 + ahead)["ball"]
+        (X,) = motion.poses(0.04 + ahead)["ball"]
         np.testing.assert_allclose(X, moved(ball, twist, 0.04 + ahead).X_WO, atol=1e-12)
     assert not motion.poses(0.1401)
 
@@ -144,7 +144,8 @@ def test_stamps_of_poses_that_arrive_late_are_respected():
     motion.update(stamped(ball, 100.0), 0.15, 100.15)
     motion.update(stamped(moved(ball, twist, 0.04), 100.04), 0.24, 100.24)
     np.testing.assert_allclose(motion.twists(0.24)["ball"], twist, atol=1e-9)
-    np.testing.assert_allclose(motion.poses(0.3)["ball"], moved(ball, twist, 0.3).X_WO, atol=1e-9)
+    (X,) = motion.poses(0.3)["ball"]
+    np.testing.assert_allclose(X, moved(ball, twist, 0.3).X_WO, atol=1e-9)
 
 
 @pytest.mark.parametrize("stamp", [None, 0.0, 1e9, -1e300])
@@ -155,16 +156,26 @@ def test_stamps_of_another_clock_are_ignored(stamp):
     motion.update(stamped(ball, stamp), 0.0, 100.0)
     motion.update(stamped(moved(ball, twist, 0.1), stamp), 0.1, 100.1)
     np.testing.assert_allclose(motion.twists(0.1)["ball"], twist, atol=1e-12)
-    np.testing.assert_allclose(motion.poses(0.15)["ball"], moved(ball, twist, 0.15).X_WO)
+    (X,) = motion.poses(0.15)["ball"]
+    np.testing.assert_allclose(X, moved(ball, twist, 0.15).X_WO)
 
 
-def test_prediction_ends_before_slow_updates_do():
-    twist = np.array((0.1, 0.0, 0.0, 0.0, 0.0, 0.0))
+@pytest.mark.parametrize("interval", [0.03, 0.2, 0.5, 1.0])
+def test_between_slow_updates_an_object_may_have_stopped_or_not(interval):
+    twist = np.array((0.5, 0.0, 0.0, 0.0, 0.0, 0.0))
     ball = world_object("ball", Sphere(0.1), np.eye(4))
-    motion = ObstacleMotion()
+    motion, packer = ObstacleMotion(), ObstaclePacker()
     motion.update(scene_of([ball]), 0.0)
-    motion.update(scene_of([moved(ball, twist, 1.0)]), 1.0)
-    assert motion.poses(2.0)["ball"][0, 3] == pytest.approx(0.13)
+    scene = scene_of([moved(ball, twist, interval)])
+    motion.update(scene, interval)
+    for now in np.linspace(1.0, 2.0, 21) * interval:
+        found = [X[0, 3] for X in motion.poses(now)["ball"]]
+        assert found[0] == pytest.approx(0.5 * min(now, interval + 0.3))
+        assert found[-1] == pytest.approx(0.5 * min(now, max(2.5 * interval, interval + 0.1)))
+        assert len(found) == 1 or now > interval + min(interval, 0.3)  # due, or long ago
+        assert (np.diff(found) < 0.08).all()  # no gap on its way
+        rows = packer.packed(scene, np.eye(4), motion.twists(now), motion.poses(now)).rows
+        np.testing.assert_allclose(rows["sphere"][:, 9], found)
 
 
 def test_a_half_turn_between_two_looks_was_no_motion():

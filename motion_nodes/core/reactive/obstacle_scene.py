@@ -12,6 +12,7 @@ tool's frame.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -34,7 +35,10 @@ from motion_nodes.typing import Array
 
 _FASTEST = 3.0  # [m/s, rad/s] faster changes are teleports, not motion
 _LEAST_HOLD = 0.1  # [s] min time that a twist estimate is held
-_MAX_HORIZON = 0.3  # [s] max time of prediction
+_MAX_HORIZON = 0.3  # [s] max time for which a motion is sure to continue
+_LATE = 1.5  # a motion may continue for so many intervals between two updates
+_LAST = 1.2  # [s] max time for which it may
+_STRIDE = 0.15  # [s] time between two poses of a motion that may have ended
 _MAX_AGE = 0.5  # [s] max age of an observation; older stamps are those of another clock
 _WINDOW = 0.5  # [s] min time over which a mean velocity is measured
 _HALF_TURN = -0.99  # trace of a rotation matrix below which its axis is ill-defined
@@ -65,11 +69,18 @@ class _Seen:
         """Return the time after which the object is at rest: two intervals without an update."""
         return self.received + max(2.0 * self.interval, _LEAST_HOLD)
 
-    def pose(self, now: float) -> Array:
-        """Return the predicted pose, shape (4, 4); it stops moving when an update is overdue."""
-        ahead = max(min(self.interval, _MAX_HORIZON), _LEAST_HOLD)
-        duration = min(now, self.received + ahead) - self.at
-        return _moved(self.item.X_WO, self.twist * duration)
+    def poses(self, now: float) -> tuple[Array, ...]:
+        """Return where it may be, shape (4, 4) each.
+
+        That is the predicted pose, until an update is due or the prediction too long. Then it may
+        have stopped there or moved on: the poses are those on its way.
+        """
+        sure, last = (
+            min(now, self.received + max(min(each), _LEAST_HOLD)) - self.at
+            for each in ((self.interval, _MAX_HORIZON), (_LATE * self.interval, _LAST))
+        )
+        count = 1 + math.ceil((last - sure) / _STRIDE)
+        return tuple(_moved(self.item.X_WO, self.twist * t) for t in np.linspace(sure, last, count))
 
 
 class ObstacleMotion:
@@ -129,9 +140,9 @@ class ObstacleMotion:
         """Return mean velocities of moving objects in the world [m/s], shape (3,) each."""
         return {name: seen.drift for name, seen in self._seen.items() if _moves(seen, now)}
 
-    def poses(self, now: float) -> Mapping[str, Array]:
-        """Return the poses of moving objects in the world, predicted by constant twists, (4, 4)."""
-        return {name: seen.pose(now) for name, seen in self._seen.items() if _moves(seen, now)}
+    def poses(self, now: float) -> Mapping[str, tuple[Array, ...]]:
+        """Return where moving objects may be in the world, by constant twists, (4, 4) each."""
+        return {name: seen.poses(now) for name, seen in self._seen.items() if _moves(seen, now)}
 
 
 def _moves(seen: _Seen, now: float) -> bool:
@@ -186,7 +197,7 @@ class ObstaclePacker:
         """
         self._links = frozenset(links)
         self._X_BW = np.eye(4)
-        self._known: dict[str, _Packed] = {}
+        self._known: dict[tuple[str, int], _Packed] = {}
         self._allowed: AllowedCollisions | None = None
         self._keeps_off: dict[str, bool] = {}
 
@@ -195,7 +206,7 @@ class ObstaclePacker:
         scene: Scene,
         X_BW: Array,
         twists: Mapping[str, Array] | None = None,
-        poses: Mapping[str, Array] | None = None,
+        poses: Mapping[str, tuple[Array, ...]] | None = None,
     ) -> ObstacleArrays:
         """Return the enabled objects that must be avoided.
 
@@ -203,7 +214,8 @@ class ObstaclePacker:
             scene: the world.
             X_BW: pose of the world in the robot's base frame, shape (4, 4).
             twists: of objects in the world [m/s, rad/s], shape (6,) each; default: at rest.
-            poses: of objects in the world, shape (4, 4) each; default: those of the scene.
+            poses: where objects may be in the world, shape (4, 4) each; default: where they are
+                in the scene.
         """
         moving, predicted = twists or {}, poses or {}
         if not np.array_equal(X_BW, self._X_BW):
@@ -216,9 +228,13 @@ class ObstaclePacker:
             for name in scene.objects
         }
         chosen = [o for o in scene.objects.values() if o.enabled and self._keeps_off[o.name]]
-        desired = [(o, predicted.get(o.name, o.X_WO), moving.get(o.name, _STILL)) for o in chosen]
-        fresh = self._placed([found for found in desired if not self._is_known(*found)])
-        self._known = {o.name: fresh.get(o.name) or self._known[o.name] for o in chosen}
+        desired = {
+            (o.name, k): (o, X_WO, moving.get(o.name, _STILL))
+            for o in chosen
+            for k, X_WO in enumerate(predicted.get(o.name, (o.X_WO,)))
+        }
+        fresh = self._placed({k: v for k, v in desired.items() if not self._is_known(k, *v)})
+        self._known = {key: fresh.get(key) or self._known[key] for key in desired}
         known = [found.rows.rows for found in self._known.values()]
         if not known:
             return empty_obstacles()
@@ -231,17 +247,19 @@ class ObstaclePacker:
         allows = scene.allowed.allows
         return not self._links or not all(allows(link, name) for link in self._links)
 
-    def _is_known(self, item: WorldObject, X_WO: Array, twist: Array) -> bool:
-        known = self._known.get(item.name)
+    def _is_known(self, key: tuple[str, int], item: WorldObject, X_WO: Array, twist: Array) -> bool:
+        known = self._known.get(key)
         if known is None or known.item is not item or known.X_WO is not X_WO:
             return False
         return known.twist is twist or np.array_equal(known.twist, twist)
 
-    def _placed(self, desired: list[tuple[WorldObject, Array, Array]]) -> dict[str, _Packed]:
+    def _placed(
+        self, desired: Mapping[tuple[str, int], tuple[WorldObject, Array, Array]]
+    ) -> dict[tuple[str, int], _Packed]:
         """Return objects with poses and twists, packed in one batch, which is much faster."""
         if not desired:
             return {}
-        items, poses, twists = zip(*desired, strict=True)
+        items, poses, twists = zip(*desired.values(), strict=True)
         own = [self._in_own_frame(item) for item in items]
         X_BO = self._X_BW @ np.stack(poses)
         R = self._X_BW[:3, :3]
@@ -250,14 +268,12 @@ class ObstaclePacker:
             name: _split_placed([o.rows[name] for o in own], X_BO, turned) for name in own[0].rows
         }
         return {
-            item.name: _Packed(
-                item, X_WO, twist, own[k], ObstacleArrays({name: moved[name][k] for name in moved})
-            )
-            for k, (item, X_WO, twist) in enumerate(desired)
+            key: _Packed(*found, own[k], ObstacleArrays({name: moved[name][k] for name in moved}))
+            for k, (key, found) in enumerate(desired.items())
         }
 
     def _in_own_frame(self, item: WorldObject) -> ObstacleArrays:
-        known = self._known.get(item.name)
+        known = self._known.get((item.name, 0))
         same = known is not None and known.item.parts is item.parts
         return known.own if known is not None and same else pack_parts(item.parts)
 
@@ -455,8 +471,8 @@ class MovingScene:
     def elapse(self, duration: float) -> None:
         """Advance the time [s].
 
-        Objects that are observed to move are predicted to continue; others rest where they were
-        last observed.
+        Objects that are observed to move are predicted to continue, between slow updates perhaps;
+        others rest where they were last observed.
         """
         self._time += duration
         if self._motion.moving:
