@@ -12,7 +12,7 @@ from scene.coal_robot import CoalRobot
 
 import motion_nodes as mn
 from motion_nodes.core.ik.problem import IkRequest, IkTolerance
-from motion_nodes.core.planning import pipeline, plan_run
+from motion_nodes.core.planning import pipeline, plan_run, planners
 from motion_nodes.core.planning.cartesian import (
     CartesianOptions,
     cartesian_motion,
@@ -252,6 +252,14 @@ def test_path_that_fails_verification_is_searched_anew_and_else_withheld(monkeyp
 def test_planners_go_by_many_names(name, known):
     assert find_planner(name) == (known, "")
     assert make_planner(name).name == known
+
+
+@pytest.mark.parametrize("name", ["birrt", "my_planner_config", "Straight-Line*"])
+def test_a_registered_name_is_that_planner_whatever_else_it_could_mean(name, monkeypatch):
+    monkeypatch.setattr(planners, "_MAKERS", dict(planners._MAKERS))
+    planners.register(name, lambda _: make_planner("RRT"))
+    assert find_planner(name) == (name, "")
+    assert make_planner(name).name == "RRT"
 
 
 def test_unknown_planner_gives_the_default_and_a_note():

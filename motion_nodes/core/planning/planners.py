@@ -330,9 +330,11 @@ def default_settings() -> dict[str, Any]:
 def find_planner(name: str) -> tuple[str, str]:
     """Return the planner for a name, and a note if the match is not exact.
 
-    Case is ignored, and so are suffixes such as ``kConfigDefault``; an empty name means the
-    default.
+    A name as it was registered comes first. Else case is ignored, and so are suffixes such as
+    ``kConfigDefault``; an empty name means the default.
     """
+    if name.strip() in _MAKERS:
+        return name.strip(), ""
     word = name.strip().lower().rpartition("::")[2]
     word = word.replace("_", "").replace("-", "").replace("*", "star")
     for suffix in _SUFFIXES:
