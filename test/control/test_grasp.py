@@ -12,6 +12,7 @@ from motion_nodes.core.control.contact_wrench import WrenchGuard, WrenchLimits
 from motion_nodes.core.control.gripper import (
     MARGIN,
     RAISE,
+    FingerGap,
     GraspForce,
     GraspSettings,
     GraspState,
@@ -19,6 +20,7 @@ from motion_nodes.core.control.gripper import (
     GripperMove,
     GripStatus,
 )
+from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 
 CONFIG = GripperConfig(lower=0.0, upper=0.04)
@@ -34,6 +36,19 @@ def close(goal, stop_at, speed=0.05, dt=0.01, seconds=20.0):
         if status is not GripStatus.MOVING:
             return status, elapsed
     return move.status, elapsed
+
+
+@pytest.mark.parametrize(
+    ("name", "open_at"), [("franka", 0.08), ("open_manipulator_x", 0.058), ("so101", 1.5)]
+)
+def test_the_gap_counts_the_travel_of_mimic_fingers_from_the_closed_state(name, open_at):
+    robot = load_robot(name)
+    joints = robot.groups["gripper"].joints
+    closed, opened = (robot.named_state(state, "gripper") for state in ("close", "open"))
+    gap = FingerGap(robot.tree, joints, closed)
+    assert gap.at(closed) == 0.0
+    assert gap.at(opened) == pytest.approx(open_at)
+    assert gap.at(float(opened[0])) == pytest.approx(open_at)
 
 
 def test_an_empty_hand_reaches_its_goal():

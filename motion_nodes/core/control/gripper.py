@@ -14,10 +14,13 @@ from __future__ import annotations
 
 import enum
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from motion_nodes.core.robot.tree import JointKind, KinematicTree
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.settings import check_settings, setting
 from motion_nodes.typing import Array
@@ -82,6 +85,42 @@ class GripperConfig:
         if not (math.isfinite(self.lower) and math.isfinite(self.upper)) or self.lower > self.upper:
             raise InvalidConfig(f"gripper limits {self.lower} to {self.upper} are not a range")
         check_settings(self)
+
+
+class FingerGap:
+    """Distance between the fingers of a gripper, from its joint positions.
+
+    It is 0 in the closed state. Each driven joint moves its own finger and those of the joints that
+    mimic it: a hand whose second finger follows the first opens by twice the travel of its joint.
+    The distance of fingers that turn is an angle.
+    """
+
+    def __init__(self, tree: KinematicTree, joints: Sequence[str], closed: Array) -> None:
+        """Find what moves the fingers.
+
+        Args:
+            tree: the robot.
+            joints: driven joints of the gripper.
+            closed: their positions where it is closed [m or rad], shape (n,).
+        """
+        self._closed = np.asarray(closed)
+        self._travel = np.zeros(len(joints))
+        # Of hands with more driven joints, only the first one tells how far they are open.
+        for k, name in enumerate(joints if len(joints) <= 2 else joints[:1]):
+            fingers = [
+                joint
+                for joint in tree.members[name]
+                if joint.name == name or joint.kind is JointKind.PRISMATIC
+            ]
+            self._travel[k] = sum(abs(joint.law.multiplier) for joint in fingers)
+
+    def at(self, q: ArrayLike) -> float:
+        """Return the distance of the fingers [m or rad].
+
+        Args:
+            q: positions of the driven joints [m or rad], shape (n,), or the same for all.
+        """
+        return float(self._travel @ (np.asarray(q) - self._closed))
 
 
 class GripperMove:

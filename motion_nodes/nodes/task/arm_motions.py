@@ -27,7 +27,7 @@ from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool
 
 from motion_nodes.api.joint_group import JointGroup
-from motion_nodes.core.control.gripper import GraspState
+from motion_nodes.core.control.gripper import FingerGap, GraspState
 from motion_nodes.extras.tasks.task_codes import SkillFailed, TaskCode
 from motion_nodes.nodes.articulation.gripper_actions import STATUS
 from motion_nodes.nodes.clients.commands import arm_to_joints
@@ -39,7 +39,7 @@ from motion_nodes.ros.joint_topics import JointStateReader, stamp_ns
 from motion_nodes.ros.messages.moveit_messages import pose_message
 from motion_nodes.ros.messages.trajectory_messages import fill_seconds
 from motion_nodes.ros.names import CONTACT, IMPEDANCE_CONTROLLER, JOINT_CONTROLLER
-from motion_nodes.ros.node import MotionNode
+from motion_nodes.ros.node import MotionNode, RobotNode
 from motion_nodes.typing import Array
 
 MAX_FORCE = "contact.max_force"
@@ -71,7 +71,7 @@ class ArmMotions:
 
     def __init__(
         self,
-        node: MotionNode[TaskServerParams],
+        node: RobotNode[TaskServerParams],
         jobs: ExecutorQueue,
         arm: JointGroup,
         gripper: JointGroup | None,
@@ -112,6 +112,18 @@ class ArmMotions:
             node.poll_bytes(JointState, "joint_states", qos.STATES), gripper.joint_names,
             limits=gripper.limits,
         )  # fmt: skip
+        self._gap = None if gripper is None else FingerGap(
+            node.robot.tree, gripper.joint_names, self._fingers_at("close")
+        )  # fmt: skip
+
+    def _fingers_at(self, name: str) -> Array:
+        """Return the positions of the fingers in the state ``open`` or ``close``."""
+        if self.gripper is None:
+            raise SkillFailed("the robot has no gripper", TaskCode.GRIPPER_FAILED)
+        if name in self.gripper.state_names:
+            return self.gripper.state(name)
+        limits = self.gripper.limits
+        return limits.upper if name == "open" else limits.lower
 
     def positions(self) -> Array | None:
         """Return measured positions of the arm [rad], shape (n,); None if they are unknown."""
@@ -126,20 +138,15 @@ class ArmMotions:
     @property
     def max_width(self) -> float:
         """Max distance of the fingers [m]."""
-        if self.gripper is None:
-            return 0.0
-        opened = self.gripper.state("open") if "open" in self.gripper.state_names else (
-            self.gripper.limits.upper
-        )  # fmt: skip
-        return _distance(opened)
+        return 0.0 if self._gap is None else self._gap.at(self._fingers_at("open"))
 
     @property
     def width(self) -> float | None:
         """Measured distance of the fingers [m]; None if it is unknown."""
-        if self._fingers is None:
+        if self._fingers is None or self._gap is None:
             return None
         self._fingers.update()
-        return None if self._fingers.fault(STATE_TIMEOUT) else _distance(self._fingers.position)
+        return None if self._fingers.fault(STATE_TIMEOUT) else self._gap.at(self._fingers.position)
 
     def to_joints(self, q: Array, what: str) -> Work:
         """Plan and execute a motion of the arm to joint positions [rad], shape (n,)."""
@@ -182,15 +189,15 @@ class ArmMotions:
 
     def open(self) -> Work:
         """Open the gripper."""
-        yield from self._to_width(0.5 * self.max_width, 0.0)
+        yield from self._to_position("open", 0.0)
 
     def close(self) -> Work:
         """Close the gripper; return the distance of the fingers afterwards [m]."""
-        result = yield from self._to_width(0.0, self._node.params.grip_effort)
+        result = yield from self._to_position("close", self._node.params.grip_effort)
         end = self._node.now() + SETTLE
         while self._node.now() < end:
             yield
-        return 2.0 * float(result.position)
+        return 0.0 if self._gap is None else self._gap.at(float(result.position))
 
     def cancel(self) -> None:
         """Cancel active goals."""
@@ -264,18 +271,14 @@ class ArmMotions:
         values = () if message is None else message.values
         return next((value.value for value in values if value.key == CONTACT), "")
 
-    def _to_width(self, position: float, effort: float) -> Work:
+    def _to_position(self, state: str, effort: float) -> Work:
         goal = GripperCommand.Goal()
-        goal.command.position, goal.command.max_effort = position, effort
+        goal.command.position = float(self._fingers_at(state)[0])
+        goal.command.max_effort = effort
         _, result = yield from self._grip.execute(goal)
         if not (result.reached_goal or result.stalled):
             raise SkillFailed("the gripper did not reach its position", TaskCode.GRIPPER_FAILED)
         return result
-
-
-def _distance(fingers: Array) -> float:
-    """Return the distance of fingers from their joint positions [m], shape (n,)."""
-    return float(np.sum(fingers)) if len(fingers) == 2 else float(fingers[0])
 
 
 class CompliantMotions:
