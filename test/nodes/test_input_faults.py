@@ -78,7 +78,8 @@ def test_an_estimated_payload_is_set_as_a_whole_or_not_at_all(ros):
 )
 def test_a_trajectory_by_another_clock_is_refused(now, stamp, error):
     step = SimpleNamespace(next_ns=now * SECOND)
-    host = SimpleNamespace(step=step, refusal=lambda: None, runner=None)
+    params = SimpleNamespace(inactive_controllers=())
+    host = SimpleNamespace(step=step, refusal=lambda: None, runner=None, params=params)
     goal = SimpleNamespace(trajectory=SimpleNamespace(end_time=1.0))
     with pytest.raises(error, match="use_sim_time"):
         start(host, goal, Time(sec=stamp), "a trajectory")

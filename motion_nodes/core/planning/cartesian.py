@@ -41,7 +41,7 @@ from motion_nodes.core.trajectory.time_parameterization import (
     scaled_limits,
     time_optimal,
 )
-from motion_nodes.core.trajectory.timed_path import EFFORT_SHARE, TimedPath, effort_limits
+from motion_nodes.core.trajectory.timed_path import EFFORT_SHARE, SLOWEST, TimedPath, effort_limits
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.typing import Array
 
@@ -364,7 +364,7 @@ def with_tool_speed(
     q, v, _, _ = motion.states(times)
     J = checker_kinematics(checker).jacobian_batch(q, link)[:, :3]
     fastest = float(np.linalg.norm(np.einsum("mij,mj->mi", J, v), axis=1).max())
-    return motion.stretched(fastest / max_speed) if fastest > max_speed else motion
+    return motion.stretched(min(SLOWEST, fastest / max_speed)) if fastest > max_speed else motion
 
 
 def tool_speeds(checker: CollisionChecker, limits: Mapping[str, float]) -> PointSpeeds | None:

@@ -39,7 +39,7 @@ from motion_nodes.core.trajectory.joint_path import (
     checked_waypoints,
 )
 from motion_nodes.core.trajectory.joint_trajectory import Infeasible
-from motion_nodes.core.trajectory.timed_path import PathEfforts, TimedPath
+from motion_nodes.core.trajectory.timed_path import SLOWEST, PathEfforts, TimedPath
 from motion_nodes.core.trajectory.trajectory_checks import check_point_count, limit_excess
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.kernels.timing.jerk_barriers import PLACES
@@ -398,7 +398,7 @@ def time_optimal(
     if efforts is not None and efforts.count > 0 and efforts.stretch(motion) > 1.0:
         motion = solve(path, limits, efforts, speeds)
         motion = motion.stretched(efforts.stretch(motion))
-    return motion if speeds is None else motion.stretched(speeds.stretch(motion))
+    return motion if speeds is None else motion.stretched(min(SLOWEST, speeds.stretch(motion)))
 
 
 def _acceleration_limited(

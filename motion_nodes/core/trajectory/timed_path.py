@@ -68,6 +68,10 @@ class LimitUse(NamedTuple):
         return float(max(self.velocity, np.sqrt(self.acceleration), np.cbrt(self.jerk)))
 
 
+SLOWEST = 1e12
+"""Max factor by which a speed limit slows down a motion; it is too long to be sampled then."""
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class TimedPath(Trajectory):
     """A time-parameterized path, from :mod:`motion_nodes.core.trajectory.time_parameterization`.
