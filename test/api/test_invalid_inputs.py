@@ -16,6 +16,7 @@ BASE = mn.load_robot("jetbot").base
 READY = ARM.state("ready")
 X_BT = ARM.fk(READY)
 RAGGED = [1.0, [2.0]]
+MESH = mn.triangle_mesh(np.eye(3), [[0, 1, 2]])
 MOTION = ARM.time_parameterize([READY, READY + 0.1])
 
 
@@ -64,6 +65,7 @@ MOTION = ARM.time_parameterize([READY, READY + 0.1])
         lambda: mn.World()["a"],
         lambda: mn.World().add("a", mn.TriangleMesh(np.eye(3), np.array([[0, 1, 9]]))),
         lambda: mn.World().add("a", mn.TriangleMesh(np.nan * np.eye(3), np.array([[0, 1, 2]]))),
+        lambda: mn.World().add("a", mn.TriangleMesh(MESH.vertices, np.array([[0, 1, 9]]))),
         lambda: mn.TaskSpaceRegion.rotation_within("panda_hand", np.eye(4), (0.1, 0.1, 0.1)),
         lambda: MOTION.stretched(math.nan),
         lambda: MOTION.stretched(-1),

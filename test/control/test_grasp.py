@@ -49,6 +49,8 @@ def test_the_gap_counts_the_travel_of_mimic_fingers_from_the_closed_state(name, 
     assert gap.at(closed) == 0.0
     assert gap.at(opened) == pytest.approx(open_at)
     assert gap.at(float(opened[0])) == pytest.approx(open_at)
+    # A gripper whose joint closes upwards.
+    assert FingerGap(robot.tree, joints, opened).at(closed) == pytest.approx(open_at)
 
 
 def test_an_empty_hand_reaches_its_goal():

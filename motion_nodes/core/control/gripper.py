@@ -90,9 +90,9 @@ class GripperConfig:
 class FingerGap:
     """Distance between the fingers of a gripper, from its joint positions.
 
-    It is 0 in the closed state. Each driven joint moves its own finger and those of the joints that
-    mimic it: a hand whose second finger follows the first opens by twice the travel of its joint.
-    The distance of fingers that turn is an angle.
+    It is 0 in the closed state, whichever way the joints close. Each driven joint moves its own
+    finger and those of the joints that mimic it: a hand whose second finger follows the first opens
+    by twice the travel of its joint. The distance of fingers that turn is an angle.
     """
 
     def __init__(self, tree: KinematicTree, joints: Sequence[str], closed: Array) -> None:
@@ -120,7 +120,7 @@ class FingerGap:
         Args:
             q: positions of the driven joints [m or rad], shape (n,), or the same for all.
         """
-        return float(self._travel @ (np.asarray(q) - self._closed))
+        return abs(float(self._travel @ (np.asarray(q) - self._closed)))
 
 
 class GripperMove:

@@ -165,9 +165,10 @@ def check_solid(solid: Solid, where: str = "a shape") -> None:
         InvalidCommand: names the shape, the size and its value.
     """
     if isinstance(solid, TriangleMesh):
+        arrays = (solid.vertices, solid.triangles)
         # Validated meshes are read-only.
-        if not isinstance(solid.vertices, np.ndarray) or solid.vertices.flags.writeable:
-            triangle_mesh(solid.vertices, solid.triangles)
+        if not all(isinstance(a, np.ndarray) and not a.flags.writeable for a in arrays):
+            triangle_mesh(*arrays)
         return
     if isinstance(solid, Voxels):
         return
