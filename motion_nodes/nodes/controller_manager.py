@@ -516,12 +516,14 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
     async def _states(self) -> dict[str, str]:
         """Return the lifecycle state of each controller whose node responds."""
         states = {}
+        inactive: list[str] | None = None  # of the joint controller's, asked for once
         for name in self.controllers:
             try:
                 state = await self._by_name[name].state()
                 if state == ACTIVE and self._served(name):
                     own = name if name in self._forward else JOINT_CONTROLLER
-                    state = INACTIVE if own in await self._inactive(name) else ACTIVE
+                    inactive = await self._inactive(name) if inactive is None else inactive
+                    state = INACTIVE if own in inactive else ACTIVE
                 states[name] = state
             except NoAnswer as error:
                 self.warn(f"state of {name}", f"{name} is omitted: {error}")

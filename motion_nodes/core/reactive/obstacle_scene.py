@@ -35,10 +35,10 @@ from motion_nodes.typing import Array
 
 _FASTEST = 3.0  # [m/s, rad/s] faster changes are teleports, not motion
 _LEAST_HOLD = 0.1  # [s] min time that a twist estimate is held
-_MAX_HORIZON = 0.3  # [s] max time for which a motion is sure to continue
-_LATE = 1.5  # a motion may continue for so many intervals between two updates
-_LAST = 1.2  # [s] max time for which it may
-_STRIDE = 0.15  # [s] time between two poses of a motion that may have ended
+_MAX_HORIZON = 0.3  # [s] max time of prediction, within which a motion is certain
+_UNCERTAIN_INTERVALS = 1.5  # update intervals within which it is possible
+_UNCERTAIN_HORIZON = 1.2  # [s] max time within which it is possible
+_POSE_SPACING = 0.15  # [s] time between two poses of a possible motion
 _MAX_AGE = 0.5  # [s] max age of an observation; older stamps are those of another clock
 _WINDOW = 0.5  # [s] min time over which a mean velocity is measured
 _HALF_TURN = -0.99  # trace of a rotation matrix below which its axis is ill-defined
@@ -75,12 +75,16 @@ class _Seen:
         That is the predicted pose, until an update is due or the prediction too long. Then it may
         have stopped there or moved on: the poses are those on its way.
         """
-        sure, last = (
-            min(now, self.received + max(min(each), _LEAST_HOLD)) - self.at
-            for each in ((self.interval, _MAX_HORIZON), (_LATE * self.interval, _LAST))
+        horizons = (
+            min(self.interval, _MAX_HORIZON),
+            min(_UNCERTAIN_INTERVALS * self.interval, _UNCERTAIN_HORIZON),
         )
-        count = 1 + math.ceil((last - sure) / _STRIDE)
-        return tuple(_moved(self.item.X_WO, self.twist * t) for t in np.linspace(sure, last, count))
+        certain, possible = (
+            min(now, self.received + max(each, _LEAST_HOLD)) - self.at for each in horizons
+        )
+        count = 1 + math.ceil((possible - certain) / _POSE_SPACING)
+        times = np.linspace(certain, possible, count)
+        return tuple(_moved(self.item.X_WO, self.twist * t) for t in times)
 
 
 class ObstacleMotion:
